@@ -1,0 +1,5 @@
+"""``python -m rotameter``."""
+
+from rotameter.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Adapters: how rotameter meets engines and formats; one folder or file each."""

@@ -1,0 +1,5 @@
+"""``python -m rotameter.cli``."""
+
+from rotameter.cli import main
+
+main()

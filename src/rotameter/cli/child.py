@@ -1,0 +1,127 @@
+"""The child of ``rotameter run``: trace this process, then run the user's program in it.
+
+The program sees what plain Python would give it: ``__main__``, ``sys.argv``, ``sys.path[0]``, its
+own traceback and exit code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import runpy
+import sys
+import threading
+import types
+import warnings
+from typing import Any
+
+__all__ = ["main"]
+
+
+def _start() -> Any:
+    """Open this process's part of the trace; None when that fails, and the program runs on."""
+    try:
+        from rotameter.profiler.live import process
+
+        options = json.loads(os.environ.get("ROTAMETER_OPTIONS") or "{}")
+        return process.start(os.environ["ROTAMETER_TRACE"], **options)
+    except Exception as error:
+        warnings.warn(f"rotameter: this run is not traced: {error}", stacklevel=1)
+        return None
+
+
+def _watch_dask(session: Any) -> Any:
+    """Trace dask's local schedulers, where dask is installed."""
+    try:
+        from rotameter.adapters.dask.callback import RotameterCallback
+
+        callback = RotameterCallback(session)
+        callback.register()
+        return callback
+    except Exception:
+        return None
+
+
+def _run_script(target: str) -> None:
+    """Execute a script as ``__main__``, so that its functions pickle and spawn as usual."""
+    if not os.path.isfile(target) or target.endswith(".pyz"):
+        runpy.run_path(target, run_name="__main__")
+        return
+    sys.path[0] = os.path.dirname(os.path.abspath(target))
+    module = types.ModuleType("__main__")
+    module.__file__ = target
+    module.__builtins__ = __builtins__  # type: ignore[attr-defined]
+    sys.modules["__main__"] = module
+    with open(target, "rb") as opened:
+        source = opened.read()
+    exec(compile(source, target, "exec"), module.__dict__)
+
+
+def _run(kind: str, target: str) -> None:
+    if kind == "module":
+        sys.path[0] = os.getcwd()
+        runpy.run_module(target, run_name="__main__", alter_sys=True)
+    else:
+        _run_script(target)
+
+
+def _users_traceback(error: BaseException) -> types.TracebackType | None:
+    """Give the traceback less our own frames and runpy's."""
+    trace = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if name != __file__ and "runpy" not in name:
+            return trace
+        trace = trace.tb_next
+    return error.__traceback__
+
+
+def _finish(session: Any, callback: Any, error: BaseException | None) -> None:
+    with contextlib.suppress(Exception):
+        from rotameter.profiler.live import process
+
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()  # the interpreter would wait for it too
+        if "distributed" in sys.modules:
+            from rotameter.adapters.dask import finish_all
+
+            finish_all()
+        if callback is not None:
+            callback.unregister()
+        if session is not None:
+            process.stop(session)
+    with contextlib.suppress(Exception):
+        from pathlib import Path
+
+        from rotameter.api import outcome_of
+        from rotameter.profiler.store import update_meta
+
+        options = json.loads(os.environ.get("ROTAMETER_OPTIONS") or "{}")
+        outcome = outcome_of(error, bool(options.get("keep_errors")))
+        update_meta(Path(os.environ["ROTAMETER_TRACE"]), outcome=outcome)
+
+
+def main() -> None:
+    """Run ``python -m rotameter.cli.child KIND TARGET [ARG …]``."""
+    kind, target, *args = sys.argv[1:]
+    sys.argv = [target, *args]
+    session = _start()
+    callback = _watch_dask(session) if session is not None else None
+    error: BaseException | None = None
+    try:
+        _run(kind, target)
+    except BaseException as raised:
+        error = raised
+    _finish(session, callback, error)
+    if error is None:
+        return
+    if isinstance(error, SystemExit):
+        raise error
+    sys.excepthook(type(error), error, _users_traceback(error))
+    sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+
+
+if __name__ == "__main__":
+    main()

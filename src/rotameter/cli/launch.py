@@ -1,0 +1,218 @@
+"""Start the user's program in a child process, wait for it, and say what it lost.
+
+The child is traced from inside (`rotameter.cli.child`); the parent only waits, so that a program
+that is killed still leaves a trace whose facts say so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rotameter.errors import RotameterError, UsageError
+from rotameter.profiler.live.redact import redact_command
+
+__all__ = ["Launch", "launch"]
+
+_FORWARDED = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to run and how to trace it. ``kind`` is script, module or command."""
+
+    kind: str
+    target: str
+    args: tuple[str, ...]
+    output: str
+    force: bool
+    level: str
+    keep_errors: bool
+    quiet: bool
+
+    @property
+    def argv(self) -> list[str]:
+        """The child's command line."""
+        if self.kind == "command":
+            return [self.target, *self.args]
+        return [sys.executable, "-m", "rotameter.cli.child", self.kind, self.target, *self.args]
+
+
+def _check(plan: Launch) -> None:
+    if plan.kind != "script":
+        return
+    path = Path(plan.target)
+    if not path.exists():
+        raise UsageError(f"no such script: {plan.target}", hint="check the path")
+    if path.is_file() and path.suffix not in (".py", ".pyz", ".pyw", ""):
+        with contextlib.suppress(OSError), path.open("rb") as opened:
+            head = opened.readline(200)
+            if b"python" not in head:
+                raise UsageError(
+                    f"{plan.target} does not look like a Python script",
+                    hint=f"for another command: rotameter run -- {plan.target} …",
+                )
+
+
+def _with_preload(key: str, variable: str) -> str:
+    """Give the site's own preloads, with ours behind; the variable alone would replace them."""
+    ours = str(Path(__file__).parent.parent / "adapters" / "dask" / "preload_client.py")
+    existing: Any = []
+    with contextlib.suppress(ImportError):
+        import dask
+
+        existing = dask.config.get(key, [])
+    raw = os.environ.get(variable)
+    if raw and not existing:
+        existing = raw
+    existing = [existing] if isinstance(existing, str) else list(existing or [])
+    return json.dumps([*existing, ours])
+
+
+def _environment(plan: Launch, folder: Path) -> dict[str, str]:
+    variable = "DASK_DISTRIBUTED__CLIENT__PRELOAD"
+    options = {"level": plan.level, "keep_errors": plan.keep_errors}
+    return {
+        **os.environ,
+        "ROTAMETER_TRACE": str(folder),
+        "ROTAMETER_OPTIONS": json.dumps(options),
+        variable: _with_preload("distributed.client.preload", variable),
+    }
+
+
+@contextlib.contextmanager
+def _forward_signals(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave Ctrl-C to the child (it gets it too) and pass other signals on."""
+
+    def forward(number: int, _: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in _FORWARDED}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> tuple[int, Any]:
+    """Wait for the child; its return code (negative: a signal) and its resource usage."""
+    with _forward_signals(child):
+        while True:
+            try:
+                _, status, usage = os.wait4(child.pid, 0)
+                break
+            except InterruptedError:
+                continue
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return child.returncode, usage
+
+
+def _ended(code: int, outcome: dict[str, Any]) -> dict[str, Any]:
+    """How the program ended: what it said itself, unless the kernel knows better."""
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            name = signal.Signals(-code).name
+            status = "interrupted" if -code in (signal.SIGINT, signal.SIGTERM) else "failed"
+            return {"status": status, "signal": -code, "error": f"killed by {name}"}
+        return {"status": "failed", "signal": -code, "error": f"killed by signal {-code}"}
+    if outcome.get("exit_code") == code:
+        return outcome
+    return {"status": "failed" if code else "ok", "exit_code": code}
+
+
+def _program_row(plan: Launch, folder: Path, run: dict[str, Any], usage: Any, child: int) -> None:
+    """Record the program itself as one attempt, where it recorded no task of its own."""
+    from rotameter.profiler.live.process import open_segment
+
+    recorder = open_segment(str(folder), "launcher")
+    columns = {
+        "task_id": f"program-{child}",
+        "attempt": 1,
+        "group": Path(plan.target).name,
+        "worker": "launcher",
+        "started_ns": run["started_ns"],
+        "ended_ns": run["ended_ns"],
+        "outcome": {"ok": "ok", "interrupted": "cancelled"}.get(run["status"], "failed"),
+        "outcome_kind": "reported",
+        "error": run.get("error"),
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        # The largest single process, not the sum over the tree.
+        "peak_memory_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        "peak_memory_kind": "lower_bound",
+        "exit_code": run.get("exit_code"),
+        "signal": run.get("signal"),
+        "source": "launcher",
+    }
+    recorder.channel("tasks", tuple(columns)).add(tuple(columns.values()))
+    recorder.close()
+
+
+def launch(plan: Launch) -> int:
+    """Run the program, close the trace, print the verdict; give the program's exit code."""
+    from rotameter import api
+    from rotameter.profiler import store
+
+    _check(plan)
+    try:
+        folder = store.create(Path(plan.output).absolute(), force=plan.force)
+    except OSError as error:
+        raise RotameterError(
+            f"cannot write {plan.output}: {error.strerror or error}",
+            hint="choose another place with -o",
+        ) from error
+    started_ns = time.time_ns()
+    facts = api.run_facts()
+    facts["command"] = redact_command([plan.target, *plan.args])
+    store.update_meta(folder, run={"status": "running", "started_ns": started_ns}, **facts)
+    try:
+        child = subprocess.Popen(plan.argv, env=_environment(plan, folder))
+    except OSError as error:
+        store.remove(folder)
+        raise UsageError(
+            f"cannot start {plan.target}: {error.strerror or error}", hint="check the command"
+        ) from error
+    code, usage = _wait(child)
+    outcome = store.read_meta(folder).get("outcome") or {}
+    run = {"started_ns": started_ns, "ended_ns": time.time_ns(), **_ended(code, outcome)}
+    run["cpu_s"] = usage.ru_utime + usage.ru_stime
+    try:
+        _close(plan, folder, run, usage, child.pid)
+    except Exception as error:  # the program's result stands, whatever becomes of the trace
+        click.echo(f"rotameter: the trace could not be closed: {error}", err=True)
+    return code if code >= 0 else 128 - code
+
+
+def _close(plan: Launch, folder: Path, run: dict[str, Any], usage: Any, child: int) -> None:
+    from rotameter import api
+    from rotameter.profiler import diagnose as rules
+    from rotameter.profiler import store
+
+    trace = store.compact(folder, run=run)
+    if not len(trace.table("tasks")):
+        _program_row(plan, folder, run, usage, child)
+        trace = store.compact(folder)
+    if plan.quiet:
+        return
+    shown = os.path.relpath(folder)
+    verdict = api.diagnose(trace)
+    click.echo(f"\nrotameter: {rules.one_line(verdict)}", err=True)
+    click.echo(f"trace:  {shown}", err=True)
+    click.echo(f"report: rotameter report {shown} -o {Path(shown).stem}.html", err=True)

@@ -1,0 +1,32 @@
+"""``rotameter stats``: counts and sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rotameter.cli._common import echo_json, load, strict_option
+
+__all__ = ["stats"]
+
+
+@click.command()
+@click.argument("trace")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1).")
+@strict_option
+def stats(trace: str, as_json: bool, strict: bool) -> None:
+    r"""Print what TRACE holds: tasks, attempts, outcomes and sums.
+
+    \b
+    Example:
+      rotameter stats run.rmt --json
+    """
+    from rotameter.profiler.stats import stats as count
+    from rotameter.profiler.stats import to_text
+
+    found: dict[str, Any] = count(load(trace, strict=strict))
+    if as_json:
+        echo_json(found)
+    else:
+        click.echo(to_text(found))

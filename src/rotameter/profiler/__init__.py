@@ -1,0 +1,1 @@
+"""What happened: schema, trace store, live tracer, probes, findings."""

@@ -1,0 +1,1 @@
+"""What runs inside the user's process, worker or scheduler: standard library and msgpack only."""

@@ -1,0 +1,375 @@
+"""A trace on disk: a folder that opens whatever happened to its writers.
+
+::
+
+    NAME.rmt/meta.json              facts of the run, replaced atomically
+    NAME.rmt/segments/*.seg         append-only records, one file a process start
+    NAME.rmt/segments/*.spool       where a node-local segment waits to be moved here
+    NAME.rmt/tables/TABLE.parquet   after compaction
+
+Compaction writes Parquet rather than Arrow IPC: byte-stream-split and delta encodings halve the
+size of time stamps and durations, and every tool reads it. A duration column ``*_s`` whose values
+are whole nanoseconds is stored as integer ``*_ns`` (lossless, checked value by value).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rotameter.errors import (
+    EmptyTrace,
+    NotATrace,
+    SchemaMismatch,
+    TraceNotFound,
+    TraceWarning,
+    WouldOverwrite,
+)
+from rotameter.profiler.assemble import assemble, conform, frames_to_tables
+from rotameter.profiler.live.segment import SegmentRead, read_segment
+from rotameter.profiler.meta import merge_segment_metas
+from rotameter.profiler.schema import SCHEMA_VERSION, TABLES
+from rotameter.profiler.trace import Trace
+
+__all__ = ["compact", "create", "open_trace", "read_meta", "remove", "save", "update_meta"]
+
+META = "meta.json"
+SEGMENTS = "segments"
+PARQUET = "tables"
+_ROW_GROUP = 1 << 17
+
+
+def create(path: str | Path, *, force: bool = False) -> Path:
+    """Make an empty trace folder, readable by its owner only.
+
+    Raises
+    ------
+    WouldOverwrite
+        If the path exists, ``force`` is not given, or it is something else than a trace.
+    """
+    folder = Path(path)
+    if folder.exists() or folder.is_symlink():
+        if not force:
+            raise WouldOverwrite(
+                f"{folder} exists", hint="choose another name, or pass --force to replace it"
+            )
+        if not _looks_like_trace(folder):
+            raise WouldOverwrite(
+                f"{folder} exists and is not a trace: not replaced",
+                hint="choose another name for the trace",
+            )
+        shutil.rmtree(folder)
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / SEGMENTS).mkdir(mode=0o700)
+    _write_meta(folder, {"schema": SCHEMA_VERSION, "origin": "recorded", "time_base": "epoch_ns"})
+    return folder
+
+
+def remove(path: str | Path) -> None:
+    """Remove a trace folder; anything else is left alone."""
+    folder = Path(path)
+    if _looks_like_trace(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _looks_like_trace(folder: Path) -> bool:
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    names = {p.name for p in folder.iterdir()}
+    known = {META, SEGMENTS, PARQUET}
+    return not names or (bool(names & known) and all(n in known or "tmp" in n for n in names))
+
+
+def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
+    temporary = folder / f"{META}.tmp-{os.getpid()}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+        json.dump(meta, out, indent=1, sort_keys=True, default=str)
+    temporary.replace(folder / META)
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """Read ``meta.json``; an empty mapping when it is missing or torn."""
+    try:
+        meta = json.loads((folder / META).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return meta if isinstance(meta, dict) else {}
+
+
+def update_meta(folder: Path, **facts: Any) -> None:
+    """Add facts to ``meta.json``, atomically."""
+    _write_meta(folder, {**read_meta(folder), **facts})
+
+
+def _segment_files(folder: Path) -> tuple[list[Path], list[str]]:
+    """Segments to read (spooled ones where they wait), and words on those out of reach."""
+    place = folder / SEGMENTS
+    if not place.is_dir():
+        return [], []
+    files = sorted(place.glob("*.seg"))
+    have = {f.stem for f in files}
+    lost = []
+    for note in sorted(place.glob("*.spool")):
+        if note.stem in have:
+            continue
+        target = Path(note.read_text(encoding="utf-8", errors="replace").strip())
+        if target.suffix == ".seg" and target.is_file():
+            files.append(target)
+        else:
+            lost.append(
+                f"segment {note.stem} waits in node-local storage ({target}) and is not here"
+            )
+    return files, lost
+
+
+def _read_segments(files: Iterable[Path]) -> tuple[list[SegmentRead], list[str]]:
+    reads, words = [], []
+    for file in files:
+        try:
+            read = read_segment(file.read_bytes())
+        except OSError as error:
+            words.append(f"segment {file.name} cannot be read: {error.strerror or error}")
+            continue
+        if read.foreign:
+            words.append(f"segment {file.name} is not a rotameter segment: left out")
+            continue
+        if read.torn_bytes:
+            words.append(
+                f"segment {file.name} has a torn end: {read.torn_bytes:,} bytes skipped, "
+                f"{read.records:,} records kept"
+            )
+        reads.append(read)
+    return reads, words
+
+
+def _check_path(path: str | Path) -> Path:
+    folder = Path(path)
+    if not folder.exists():
+        raise TraceNotFound(
+            f"no such trace: {folder}", hint="check the path; a trace is a folder NAME.rmt"
+        )
+    if not folder.is_dir():
+        raise NotATrace(
+            f"{folder} is not a trace: a trace is a folder NAME.rmt",
+            hint="give the folder that `rotameter run -o` or rm.trace() wrote",
+        )
+    if not (folder / META).exists() and not (folder / SEGMENTS).is_dir():
+        raise NotATrace(
+            f"{folder} holds neither {META} nor {SEGMENTS}/: not a trace",
+            hint="give the folder that `rotameter run -o` or rm.trace() wrote",
+        )
+    return folder
+
+
+def open_trace(path: str | Path, *, warn: bool = True) -> Trace:
+    """Open a trace folder, compacted or not, whole or torn.
+
+    Parameters
+    ----------
+    path : path
+        A folder ``NAME.rmt``.
+    warn : bool
+        Issue one `TraceWarning` when something was lost; it is in ``trace.warnings`` anyway.
+
+    Raises
+    ------
+    TraceNotFound, NotATrace, SchemaMismatch
+        If there is no readable trace at ``path``.
+    EmptyTrace
+        If the folder holds no record at all.
+    """
+    folder = _check_path(path)
+    meta = read_meta(folder)
+    words = [] if meta else [f"{META} is missing or torn: facts of the run are unknown"]
+    version = meta.get("schema", SCHEMA_VERSION)
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise SchemaMismatch(
+            f"{folder} has schema {version}; this rotameter reads up to {SCHEMA_VERSION}",
+            hint="open it with a newer rotameter",
+        )
+    tables: dict[str, pa.Table] = {}
+    compacted = meta.get("compacted") or []
+    if compacted or meta.get("saved"):
+        tables, lost = _read_tables(folder)
+        words += lost
+    files, lost = _segment_files(folder)
+    reads, torn = _read_segments(f for f in files if f.name not in compacted)
+    words += lost + torn
+    raw, metas, bad = frames_to_tables(frame for read in reads for frame in read.frames)
+    if bad:
+        words.append(f"{bad:,} values did not fit the schema and were left out")
+    if reads or not tables:
+        joined = {
+            n: pa.concat_tables([tables[n], raw[n]]) if n in tables else raw[n] for n in TABLES
+        }
+        tables = assemble(joined)
+    merged = merge_segment_metas(meta, metas, tables)
+    merged["segments"] = (meta.get("segments") or 0) + len(reads)
+    _settle_run(merged, words)
+    merged["warnings"] = [*meta.get("warnings", []), *words]
+    trace = Trace(tables, merged)
+    if not any(len(t) for t in tables.values()) and not merged.get("run"):
+        raise EmptyTrace(
+            f"{folder} holds no records", hint="the traced program may not have run any task"
+        )
+    if words and warn:
+        warnings.warn(
+            f"{folder}: {words[0]}" + (f" (+{len(words) - 1} more)" if len(words) > 1 else ""),
+            TraceWarning,
+            stacklevel=2,
+        )
+    return trace
+
+
+def _settle_run(meta: dict[str, Any], words: list[str]) -> None:
+    """Settle the state of a run that did not close its trace (it still says "running")."""
+    run = dict(meta.get("run") or {})
+    if run.get("status") == "running":
+        outcome = meta.get("outcome") or {}
+        run.update(outcome or {"status": "interrupted", "error": "the program was killed"})
+        if not outcome:
+            words.append("the program did not close its trace: it was killed, or is still running")
+        meta["run"] = run
+
+
+def compact(path: str | Path, **facts: Any) -> Trace:
+    """Rewrite a trace's segments as one Parquet file a table; safe to kill at any moment.
+
+    Parameters
+    ----------
+    path : path
+        The trace folder.
+    **facts
+        Added to its metadata.
+    """
+    folder = Path(path)
+    if facts:
+        update_meta(folder, **facts)
+    files, _ = _segment_files(folder)
+    try:
+        trace = open_trace(folder, warn=False)
+    except EmptyTrace:
+        return Trace({}, read_meta(folder))
+    _write_tables(trace, folder)
+    names = sorted({f.name for f in files} | set(read_meta(folder).get("compacted") or []))
+    trace.meta.update(compacted=names, saved=True)
+    _write_meta(folder, trace.meta)
+    for file in files:
+        with contextlib.suppress(OSError):
+            file.unlink()
+    for note in (folder / SEGMENTS).glob("*.spool"):
+        if f"{note.stem}.seg" in names:
+            note.unlink(missing_ok=True)
+    return trace
+
+
+def save(trace: Trace, path: str | Path, *, force: bool = False) -> Path:
+    """Write a trace as a folder of Parquet tables and ``meta.json``."""
+    folder = create(path, force=force)
+    _write_tables(trace, folder)
+    meta = {k: v for k, v in trace.meta.items() if k != "compacted"}
+    _write_meta(folder, {**meta, "saved": True, "saved_at_ns": time.time_ns()})
+    return folder
+
+
+def _as_stored(table: pa.Table, name: str) -> pa.Table:
+    """Rename whole-nanosecond duration columns to integers."""
+    kinds = dict(TABLES[name])
+    for at, column in enumerate(table.column_names):
+        if kinds.get(column) != "f" or not column.endswith("_s"):
+            continue
+        values = table[column]
+        if values.null_count == len(values):
+            continue
+        seconds = values.drop_null().to_numpy()
+        with np.errstate(invalid="ignore", over="ignore"):
+            whole = np.rint(seconds * 1e9)
+            exact = np.all(np.abs(whole) < 2**62) and np.array_equal(whole / 1e9, seconds)
+        if exact:
+            scaled = pc.cast(pc.round(pc.multiply(values, 1e9)), pa.int64())
+            field = pa.field(f"{column[:-2]}_ns", pa.int64())
+            table = table.set_column(at, field, scaled)
+    return table
+
+
+def _from_stored(table: pa.Table, name: str) -> pa.Table:
+    known = dict(TABLES[name])
+    for at, column in enumerate(table.column_names):
+        if column not in known and column.endswith("_ns"):
+            # numpy divides correctly rounded; the value is the one that was stored.
+            ints = table[column]
+            values = ints.to_numpy(zero_copy_only=False).astype(float) / 1e9
+            mask = pc.is_null(ints).to_numpy()
+            seconds = pa.array(values, mask=mask, type=pa.float64())
+            table = table.set_column(at, f"{column[:-3]}_s", seconds)
+    return conform(table, name)
+
+
+def _write_tables(trace: Trace, folder: Path) -> None:
+    fresh = folder / f"{PARQUET}.tmp-{os.getpid()}"
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(mode=0o700)
+    for name in TABLES:
+        table = trace.table(name)
+        if table.num_rows:
+            _write_parquet(_as_stored(table, name), fresh / f"{name}.parquet")
+    old = folder / f"{PARQUET}.tmp-old-{os.getpid()}"
+    if (folder / PARQUET).exists():
+        (folder / PARQUET).replace(old)
+    fresh.replace(folder / PARQUET)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    dictionary, encoding = [], {}
+    for field in table.schema:
+        if pa.types.is_string(field.type):
+            unique_ids = field.name in ("task_id", "run_id", "depends_on", "object")
+            if unique_ids and table.num_rows > 1000:
+                encoding[field.name] = "DELTA_BYTE_ARRAY"
+            else:
+                dictionary.append(field.name)
+        elif pa.types.is_integer(field.type):
+            ordered = field.name in ("started_ns", "submitted_ns", "start_ns", "at_ns", "attempt")
+            encoding[field.name] = "DELTA_BINARY_PACKED" if ordered else "BYTE_STREAM_SPLIT"
+        elif pa.types.is_floating(field.type):
+            encoding[field.name] = "BYTE_STREAM_SPLIT"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as out:
+        pq.write_table(
+            table,
+            out,
+            compression="zstd",
+            use_dictionary=dictionary,
+            column_encoding=encoding,
+            row_group_size=_ROW_GROUP,
+        )
+
+
+def _read_tables(folder: Path) -> tuple[dict[str, pa.Table], list[str]]:
+    tables: dict[str, pa.Table] = {}
+    words = []
+    for name in TABLES:
+        file = folder / PARQUET / f"{name}.parquet"
+        if not file.exists():
+            tables[name] = conform(pa.table({}), name)
+            continue
+        try:
+            tables[name] = _from_stored(pq.read_table(file), name)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            words.append(f"table {name} cannot be read and is left out: {error}")
+            tables[name] = conform(pa.table({}), name)
+    return tables, words
