@@ -295,9 +295,11 @@ def _as_stored(table: pa.Table, name: str) -> pa.Table:
         if values.null_count == len(values):
             continue
         seconds = values.drop_null().to_numpy()
-        with np.errstate(invalid="ignore", over="ignore"):
-            whole = np.rint(seconds * 1e9)
-            exact = np.all(np.abs(whole) < 2**62) and np.array_equal(whole / 1e9, seconds)
+        fits = np.abs(seconds) < 2**32  # also false for NaN
+        whole = np.rint(np.where(fits, seconds, 0.0) * 1e9).astype(np.int64)
+        # Bit for bit: -0.0 is not 0.0.
+        same = (whole / 1e9).view(np.int64) == seconds.view(np.int64)
+        exact = bool(np.all(fits & same))
         if exact:
             scaled = pc.cast(pc.round(pc.multiply(values, 1e9)), pa.int64())
             field = pa.field(f"{column[:-2]}_ns", pa.int64())

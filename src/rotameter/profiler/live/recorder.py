@@ -1,7 +1,7 @@
 """Bounded buffers in front of a sink, drained by one background thread a process.
 
 The traced thread only appends a tuple to a deque. The drain thread encodes batches and hands the
-sink at most two appends a second. When a buffer is full, or the sink cannot take more, records
+sink at most two appends a second (more only when each is megabytes long). When a buffer is full, or the sink cannot take more, records
 are dropped and counted, and the count itself is recorded.
 """
 
@@ -21,7 +21,8 @@ __all__ = ["CallSink", "Channel", "FileSink", "Recorder", "Sink"]
 
 FLUSH_S = 0.5
 ROWS_LIMIT = 50_000
-PENDING_LIMIT_BYTES = 32 << 20
+PENDING_LIMIT_BYTES = 64 << 20
+_EARLY_APPEND_BYTES = 16 << 20  # such an append is no small I/O
 _BATCH_ROWS = 5_000
 
 
@@ -188,7 +189,8 @@ class Recorder:
         while not self._closed:
             self._wake.wait(max(0.0, deadline - time.monotonic()))
             self._wake.clear()
-            if time.monotonic() >= deadline:
+            early = self._pending_bytes >= _EARLY_APPEND_BYTES
+            if early or time.monotonic() >= deadline:
                 self.flush()
                 deadline = time.monotonic() + self._flush_s
             else:
@@ -206,7 +208,7 @@ class Recorder:
         with self._lock:
             began = time.thread_time_ns()
             for channel in list(self._channels.values()):
-                while channel.rows:
+                while channel.rows and self._pending_bytes < _EARLY_APPEND_BYTES:
                     count = min(len(channel.rows), _BATCH_ROWS)
                     rows = [channel.rows.popleft() for _ in range(count)]
                     self._encode_rows(channel, rows)
@@ -221,27 +223,38 @@ class Recorder:
             if len(rows) == 1:
                 self.records_dropped += 1
                 return
-            for row in rows:
-                self._encode_rows(channel, [row])
+            middle = len(rows) // 2
+            self._encode_rows(channel, rows[:middle])
+            self._encode_rows(channel, rows[middle:])
 
     def flush(self) -> None:
-        """Encode what is buffered and append it to the sink, in one append."""
+        """Encode what is buffered and append it to the sink: one append, unless it is huge."""
         for hook in self.before_flush:
             with contextlib.suppress(Exception):
                 hook()
         with self._lock:
-            self._encode()
-            self._note_drops()
-            if not self._pending:
-                return
-            pending, self._pending, self._pending_bytes = self._pending, [], 0
-            try:
-                self.sink.write(b"".join(frame for frame, _ in pending))
-            except Exception as error:
-                self._sink_failed(error, pending)
-                return
-            self.frames_written += len(pending)
-            self.records_written += sum(rows for _, rows in pending)
+            while True:
+                self._encode()
+                full = self._pending_bytes >= _EARLY_APPEND_BYTES
+                if not self._append() or not full:
+                    return
+
+    def _append(self) -> bool:
+        """Hand the pending frames to the sink; False when there were none or it failed."""
+        dropped = self.records_dropped
+        self._note_drops(dropped)
+        if not self._pending:
+            return False
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        try:
+            self.sink.write(b"".join(frame for frame, _ in pending))
+        except Exception as error:
+            self._sink_failed(error, pending)
+            return False
+        self._reported_drops = dropped
+        self.frames_written += len(pending)
+        self.records_written += sum(rows for _, rows in pending)
+        return True
 
     def _sink_failed(self, error: BaseException, pending: list[tuple[bytes, int]]) -> None:
         # The head frame carries the segment's meta: it is kept for the next try.
@@ -253,10 +266,9 @@ class Recorder:
         if on_error is not None:
             on_error(error)
 
-    def _note_drops(self) -> None:
-        new = self.records_dropped - self._reported_drops
+    def _note_drops(self, dropped: int) -> None:
+        new = dropped - self._reported_drops
         if new > 0:
-            self._reported_drops = self.records_dropped
             row = (time.time_ns(), "records_dropped", self.meta.get("worker"), new)
             columns = ("at_ns", "kind", "worker", "count")
             self._queue_frame(encode_frame("events", columns, [row]), 0)
