@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.harness import ROWS, Context, run_row
 
-_MODULES = ("rows_tracer", "rows_store", "rows_dask", "rows_report")
+_MODULES = ("rows_tracer", "rows_store", "rows_report", "rows_dask_hooks", "rows_dask")
 
 
 def main() -> int:

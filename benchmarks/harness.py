@@ -128,8 +128,7 @@ def paired_ratio(
     for clock in on:
         # Each "on" is compared with the mean of the two "off" of its own round.
         ratios = [
-            a / ((b + c) / 2)
-            for a, b, c in zip(on[clock], off[clock], again[clock], strict=True)
+            a / ((b + c) / 2) for a, b, c in zip(on[clock], off[clock], again[clock], strict=True)
         ]
         same = [b / c for b, c in zip(off[clock], again[clock], strict=True)]
         out[clock] = Ratio(

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import platform
 import shutil
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from rotameter.errors import RotameterError, TracerWarning, UsageError, WouldOverwrite
-from rotameter.profiler.live import process
+from rotameter.profiler.live import process, session
 from rotameter.profiler.live.redact import first_line, redact_command
 
 if TYPE_CHECKING:
@@ -188,7 +189,15 @@ class Run:
         self._nested = False
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Trace each call of a function, each in a folder of its own."""
+        """Trace each call of a function (or coroutine function), each in a folder of its own."""
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def traced_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+                async with Run(self._given, self._options):
+                    return await function(*args, **kwargs)
+
+            return traced_async  # type: ignore[return-value]
 
         @functools.wraps(function)
         def traced(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -254,6 +263,7 @@ class Run:
     def _attach(self, client: Any) -> None:
         from rotameter.adapters.dask.attach import attach
 
+        assert self.path is not None
         self._attachment = attach(client, self.path, **self._dask_options())
 
     def _folder(self) -> Path:
@@ -276,7 +286,7 @@ class Run:
         from rotameter.profiler.store import update_meta
 
         self._started_ns = time.time_ns()
-        if process.is_active():
+        if session.active is not None:
             self._nested = True
             warnings.warn(
                 "rotameter: a trace is open already in this process; it records this block too",
@@ -430,7 +440,7 @@ def trace(
     Examples
     --------
     >>> import tempfile, rotameter as rm
-    >>> @rm.task
+    >>> @rm.task(group="double")
     ... def double(x):
     ...     return 2 * x
     >>> with rm.trace(tempfile.mkdtemp() + "/run.rmt") as run:

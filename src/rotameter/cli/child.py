@@ -48,7 +48,8 @@ def _run_script(target: str) -> None:
     if not os.path.isfile(target) or target.endswith(".pyz"):
         runpy.run_path(target, run_name="__main__")
         return
-    sys.path[0] = os.path.dirname(os.path.abspath(target))
+    target = os.path.abspath(target)  # as Python itself does for __main__
+    sys.path[0] = os.path.dirname(target)
     module = types.ModuleType("__main__")
     module.__file__ = target
     module.__builtins__ = __builtins__  # type: ignore[attr-defined]
@@ -119,7 +120,8 @@ def main() -> None:
         return
     if isinstance(error, SystemExit):
         raise error
-    sys.excepthook(type(error), error, _users_traceback(error))
+    shown = _users_traceback(error)
+    sys.excepthook(type(error), error.with_traceback(shown), shown)
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
 

@@ -18,10 +18,11 @@ def doctor(as_json: bool) -> None:
     Example:
       rotameter doctor
     """
-    from rotameter.profiler.live.doctor import checks, to_text
+    from rotameter.cli.text import doctor_text
+    from rotameter.profiler.live.doctor import checks
 
     found = checks()
     if as_json:
         echo_json({"schema": 1, "checks": found})
     else:
-        click.echo(to_text(found))
+        click.echo(doctor_text(found))

@@ -202,7 +202,6 @@ def launch(plan: Launch) -> int:
 
 def _close(plan: Launch, folder: Path, run: dict[str, Any], usage: Any, child: int) -> None:
     from rotameter import api
-    from rotameter.profiler import diagnose as rules
     from rotameter.profiler import store
 
     trace = store.compact(folder, run=run)
@@ -213,6 +212,6 @@ def _close(plan: Launch, folder: Path, run: dict[str, Any], usage: Any, child: i
         return
     shown = os.path.relpath(folder)
     verdict = api.diagnose(trace)
-    click.echo(f"\nrotameter: {rules.one_line(verdict)}", err=True)
+    click.echo(f"\nrotameter: {verdict.sentence}", err=True)
     click.echo(f"trace:  {shown}", err=True)
     click.echo(f"report: rotameter report {shown} -o {Path(shown).stem}.html", err=True)

@@ -22,11 +22,11 @@ def stats(trace: str, as_json: bool, strict: bool) -> None:
     Example:
       rotameter stats run.rmt --json
     """
+    from rotameter.cli.text import stats_text
     from rotameter.profiler.stats import stats as count
-    from rotameter.profiler.stats import to_text
 
     found: dict[str, Any] = count(load(trace, strict=strict))
     if as_json:
         echo_json(found)
     else:
-        click.echo(to_text(found))
+        click.echo(stats_text(found))

@@ -225,7 +225,15 @@ def assemble(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     for name in ("deps", "workers", "objects"):
         keys = list(columns_of(name)) if name == "deps" else None
         out[name] = _unique(out[name], name, keys)
+    out["workers"] = _without_idle_clients(out["workers"], out["tasks"])
     return out
+
+
+def _without_idle_clients(workers: pa.Table, tasks: pa.Table) -> pa.Table:
+    """Leave out client processes that ran no task: beside a cluster they are no workers."""
+    idle = pc.invert(pc.is_in(workers["worker"], value_set=tasks["worker"].combine_chunks()))
+    client = pc.fill_null(pc.equal(workers["name"], "client"), False)
+    return workers.filter(pc.invert(pc.and_(client, idle)))
 
 
 def _unique(table: pa.Table, name: str, keys: list[str] | None) -> pa.Table:

@@ -64,7 +64,7 @@ def check_advisor(advisor: Any) -> None:
     >>> check_advisor(TinyTasks())
     """
     assert isinstance(advisor, Advisor), "an advisor has a name and check(trace, tools)"
-    assert isinstance(advisor.name, str) and advisor.name, "an advisor has a name"
+    assert advisor.name, "an advisor has a name"
     for label, trace in partial_traces():
         found = advisor.check(trace, Tools())
         again = advisor.check(trace, Tools())
@@ -87,7 +87,10 @@ def _check_finding(name: str, label: str, finding: Any, makespan_s: float | None
 
 
 def check_probe(probe: Any) -> None:
-    """Check that a probe starts, stops, nests and names columns of the ``tasks`` table.
+    """Check that a probe starts, stops and nests, and that its readings can be recorded.
+
+    A reading named as a column of ``tasks`` fills it; any other must be a number (or None) and
+    becomes a sample of the task.
 
     Examples
     --------
@@ -101,5 +104,6 @@ def check_probe(probe: Any) -> None:
     inner = probe.start(None)
     for token in (inner, outer):
         readings = probe.stop(token)
-        unknown = set(readings) - set(columns_of("tasks"))
-        assert not unknown, f"not columns of the tasks table: {sorted(unknown)}"
+        others = {k: v for k, v in readings.items() if k not in columns_of("tasks")}
+        wrong = [k for k, v in others.items() if v is not None and not isinstance(v, (int, float))]
+        assert not wrong, f"neither columns of the tasks table nor numbers: {sorted(wrong)}"

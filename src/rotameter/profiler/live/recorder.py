@@ -56,7 +56,11 @@ class FileSink:
         self._fd = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
         self._good = 0
         self.appends = 0
-        self.write(MAGIC)
+        try:
+            self.write(MAGIC)
+        except OSError:
+            self.close()
+            raise
 
     def write(self, frames: bytes) -> None:
         """Append all of ``frames`` or nothing of them."""
@@ -219,9 +223,9 @@ class Recorder:
     def _encode_rows(self, channel: Channel, rows: list[tuple[Any, ...]]) -> None:
         try:
             self._queue_frame(encode_frame(channel.table, channel.columns, rows), len(rows))
-        except ValueError:
-            if len(rows) == 1:
-                self.records_dropped += 1
+        except Exception as error:
+            if len(rows) == 1 or not isinstance(error, ValueError):
+                self.records_dropped += len(rows)
                 return
             middle = len(rows) // 2
             self._encode_rows(channel, rows[:middle])
@@ -271,7 +275,8 @@ class Recorder:
         if new > 0:
             row = (time.time_ns(), "records_dropped", self.meta.get("worker"), new)
             columns = ("at_ns", "kind", "worker", "count")
-            self._queue_frame(encode_frame("events", columns, [row]), 0)
+            with contextlib.suppress(Exception):
+                self._queue_frame(encode_frame("events", columns, [row]), 0)
 
     def close(self) -> None:
         """Write everything, say how much, and stop the thread."""

@@ -1,0 +1,304 @@
+"""What a worker's unexpected death means: who ran there, who merely queued, how it ended.
+
+Evidence, best first: the dead process's slot file (read here, by the nanny, or by a sibling worker
+of the same host), then the last heartbeat, at most ``nthreads`` tasks by priority. The first kind
+is reported, the last inferred and marked so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rotameter.adapters.dask import slots
+from rotameter.adapters.dask.names import (
+    SLOTS_OP,
+    emit,
+    exit_signal,
+    group_of,
+    host_name,
+    task_id_of,
+)
+from rotameter.profiler.live.recorder import Recorder
+
+__all__ = ["LOST_COLUMNS", "Deaths", "Hello"]
+
+LOST_COLUMNS = (
+    "task_id",
+    "run_id",
+    "group",
+    "worker",
+    "host",
+    "submitted_ns",
+    "ready_ns",
+    "started_ns",
+    "ended_ns",
+    "outcome",
+    "outcome_kind",
+    "source",
+)
+WAIT_S = 2.0
+
+
+class Hello(NamedTuple):
+    """What a worker said of itself when its tracer began."""
+
+    origin: str
+    host: str
+    pid: int
+    slots: str | None
+
+
+class _Task(NamedTuple):
+    """One task that a worker held when it died."""
+
+    task_id: str
+    run_id: str
+    group: str
+    submitted_ns: int | None
+    ready_ns: int | None
+    executing: bool
+    priority: Any
+
+
+class _Death:
+    """A death whose evidence is still awaited."""
+
+    __slots__ = ("at_ns", "done", "heartbeat_rss", "nthreads", "tasks", "worker")
+
+    def __init__(self, worker: str, tasks: list[_Task], nthreads: int) -> None:
+        self.worker = worker
+        self.tasks = tasks
+        self.nthreads = nthreads
+        self.at_ns = time.time_ns()
+        self.done = False
+
+
+class Deaths:
+    """Turns removals of workers into events and lost attempts (event loop only).
+
+    Parameters
+    ----------
+    scheduler : distributed.Scheduler
+        The scheduler.
+    recorder : Recorder
+        Where rows go.
+    when : callable
+        ``when(key)`` gives (submitted_ns, ready_ns) of a task.
+    """
+
+    def __init__(
+        self,
+        scheduler: Any,
+        recorder: Recorder,
+        when: Callable[[Any], tuple[int | None, int | None]],
+    ) -> None:
+        self.scheduler = scheduler
+        self.recorder = recorder
+        self.hellos: dict[str, Hello] = {}
+        self.greeted: dict[str, Hello] = {}
+        self._when = when
+        self._rows = recorder.channel("tasks", LOST_COLUMNS)
+        self._workers: dict[str, Any] = {}
+        self._waiting: dict[str, _Death] = {}
+        self._exits: dict[str, dict[str, Any]] = {}
+
+    def hello(self, worker: str, hello: Hello) -> None:
+        """Remember where a worker's slots are."""
+        self.hellos[worker] = self.greeted[worker] = hello
+        state = self.scheduler.workers.get(worker)
+        if state is not None:
+            self._workers[worker] = state
+
+    def knows(self, worker: str, state: Any) -> None:
+        """Remember a worker's state: it is gone from the scheduler when its death is told."""
+        self._workers[worker] = state
+
+    def removed(self, message: dict[str, Any]) -> None:
+        """Take distributed's own event of a removal."""
+        worker, expected = message["worker"], bool(message.get("expected"))
+        at_ns = time.time_ns()
+        emit(
+            self.recorder,
+            "worker_removed",
+            at_ns,
+            subject=worker,
+            worker=worker,
+            expected=expected,
+            reason=str(message.get("stimulus_id", "")).rpartition("-")[0] or None,
+        )
+        state = self._workers.pop(worker, None)
+        keys = message.get("processing-tasks") or ()
+        if expected or not keys:
+            self._forget(worker)
+            return
+        death = _Death(worker, self._collect(keys, state), getattr(state, "nthreads", 0) or 0)
+        self._waiting[worker] = death
+        self._look(death)
+
+    def _collect(self, keys: Any, state: Any) -> list[_Task]:
+        executing = {task_id_of(getattr(ts, "key", ts)) for ts in getattr(state, "executing", ())}
+        out = []
+        for key in keys:
+            ts = self.scheduler.tasks.get(key)
+            if ts is None:
+                continue
+            task_id = task_id_of(key)
+            submitted, ready = self._when(key)
+            out.append(
+                _Task(
+                    task_id,
+                    str(ts.run_id),
+                    group_of(ts.prefix.name),
+                    submitted,
+                    ready,
+                    task_id in executing,
+                    ts.priority or (),
+                )
+            )
+        return out
+
+    def _look(self, death: _Death) -> None:
+        """Find the slots here, or ask and wait a little."""
+        hello = self.hellos.get(death.worker)
+        if hello is None:
+            self._settle(death, None)
+            return
+        read = slots.read_slots(hello.slots, hello.pid) if hello.slots else None
+        told = self._exits.pop(death.worker, None)
+        if read is None and told is not None and told.get("slots"):
+            read = slots.SlotRead.from_message(told["slots"])
+        if read is not None or hello.slots is None:
+            self._settle(death, read)
+            return
+        with contextlib.suppress(Exception):
+            self.scheduler.loop.add_callback(self._ask_siblings, death, hello)
+            self.scheduler.loop.call_later(WAIT_S, self._settle, death, None)
+            return
+        self._settle(death, None)
+
+    async def _ask_siblings(self, death: _Death, hello: Hello) -> None:
+        siblings = [
+            worker
+            for worker, other in self.hellos.items()
+            if other.host == hello.host and worker in self.scheduler.workers
+        ][:1]
+        if not siblings or death.done:
+            return
+        with contextlib.suppress(Exception):
+            answers = await self.scheduler.broadcast(
+                msg={"op": SLOTS_OP, "path": hello.slots, "pid": hello.pid},
+                workers=siblings,
+                on_error="ignore",
+            )
+            for answer in answers.values():
+                if isinstance(answer, dict) and "running" in answer:
+                    self._settle(death, slots.SlotRead.from_message(answer))
+
+    def exited(self, message: dict[str, Any]) -> None:
+        """Take our nanny plug-in's word on how a process ended."""
+        worker, exit_code = message.get("worker"), message.get("exit_code")
+        if not worker:
+            return
+        read = message.get("slots")
+        emit(
+            self.recorder,
+            "worker_exit",
+            time.time_ns(),
+            subject=worker,
+            worker=worker,
+            host=message.get("host"),
+            pid=message.get("pid"),
+            exit_code=exit_code,
+            signal=exit_signal(exit_code),
+            rss_bytes=read.get("rss_bytes") if read else None,
+        )
+        death = self._waiting.get(worker)
+        if death is not None and read:
+            self._settle(death, slots.SlotRead.from_message(read))
+        elif death is None:
+            self._exits[worker] = message
+
+    def _settle(self, death: _Death, read: slots.SlotRead | None) -> None:
+        if death.done:
+            return
+        death.done = True
+        self._waiting.pop(death.worker, None)
+        ran: dict[str, int | None]
+        if read is not None:
+            ran = {record.run_id: record.start_ns for record in read.running}
+            kind = "reported"
+        else:
+            ordered = sorted(death.tasks, key=lambda t: (not t.executing, t.priority))
+            guessed = ordered[: max(death.nthreads, sum(t.executing for t in ordered))]
+            ran = {task.run_id: None for task in guessed}
+            kind = "inferred"
+        for task in death.tasks:
+            if task.run_id in ran:
+                self._lost(death, task, ran[task.run_id], kind, read)
+            else:
+                emit(
+                    self.recorder,
+                    "queued_at_death",
+                    death.at_ns,
+                    subject=death.worker,
+                    worker=death.worker,
+                    task_id=task.task_id,
+                    run_id=task.run_id,
+                    group=task.group,
+                )
+        self._forget(death.worker)
+
+    def _lost(
+        self,
+        death: _Death,
+        task: _Task,
+        start_ns: int | None,
+        kind: str,
+        read: slots.SlotRead | None,
+    ) -> None:
+        hello = self.hellos.get(death.worker)
+        row = (
+            task.task_id,
+            task.run_id,
+            task.group,
+            death.worker,
+            hello.host if hello else None,
+            task.submitted_ns,
+            task.ready_ns,
+            start_ns,
+            death.at_ns,
+            "worker_lost",
+            kind,
+            "slot" if read is not None else "scheduler",
+        )
+        self._rows.add(row)
+        emit(
+            self.recorder,
+            "executing_at_death",
+            death.at_ns,
+            subject=death.worker,
+            worker=death.worker,
+            task_id=task.task_id,
+            run_id=task.run_id,
+            group=task.group,
+            rss_bytes=read.rss_bytes if read else None,
+            duration_s=(death.at_ns - start_ns) / 1e9 if start_ns else None,
+            reason=None if kind == "reported" else "inferred from the last heartbeat",
+        )
+
+    def _forget(self, worker: str) -> None:
+        hello = self.hellos.pop(worker, None)
+        self._exits.pop(worker, None)
+        if hello is not None and hello.slots and hello.host == host_name():
+            with contextlib.suppress(OSError):
+                if not os.path.exists(f"/proc/{hello.pid}"):
+                    os.unlink(hello.slots)
+
+    def settle_all(self) -> None:
+        """Decide what is still open, at the end of the trace."""
+        for death in list(self._waiting.values()):
+            self._settle(death, None)

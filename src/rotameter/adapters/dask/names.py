@@ -1,0 +1,147 @@
+"""Names that scheduler and workers must spell alike, and text that may leave a process."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+from functools import lru_cache
+from typing import Any
+
+from rotameter.profiler.live.host import granted_cores, memory_limit_bytes
+from rotameter.profiler.live.process import host_name
+from rotameter.profiler.live.redact import clip, redact
+
+__all__ = [
+    "ACK_OP",
+    "END_OP",
+    "EXIT_TOPIC",
+    "FINISH_OP",
+    "FLUSH_OP",
+    "HELLO_OP",
+    "HUB_OP",
+    "NOT_STARTED_TOPIC",
+    "PLUGIN",
+    "RECORDS_OP",
+    "SLOTS_OP",
+    "emit",
+    "exit_signal",
+    "group_of",
+    "host_name",
+    "machine_facts",
+    "origin_of",
+    "task_id_of",
+]
+
+PLUGIN = "rotameter"
+RECORDS_OP = "rotameter-records"
+HELLO_OP = "rotameter-hello"
+ACK_OP = "rotameter-ack"
+END_OP = "rotameter-end"
+HUB_OP = "rotameter_hub"
+FINISH_OP = "rotameter_finish"
+FLUSH_OP = "rotameter_flush"
+SLOTS_OP = "rotameter_slots"
+EXIT_TOPIC = "rotameter-exit"
+NOT_STARTED_TOPIC = "rotameter-not-started"
+_LIMIT = 200
+
+
+def _safe(text: str) -> str:
+    """Take secrets out of a name and keep different names different."""
+    if "://" in text or "=" in text:
+        clean = redact(text)
+        if clean != text:
+            digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+            text = f"{clean}#{digest}"
+    return text if len(text) < _LIMIT else clip(text)
+
+
+def task_id_of(key: Any) -> str:
+    """Give the text of a Dask key; secrets are taken out and a very long one is cut.
+
+    Examples
+    --------
+    >>> task_id_of("inc-1"), task_id_of(("x", 0))
+    ('inc-1', "('x', 0)")
+    """
+    text = key if type(key) is str else str(key)
+    if len(text) < _LIMIT and "://" not in text and "=" not in text:
+        return text
+    return _safe(text)
+
+
+@lru_cache(maxsize=4096)
+def group_of(prefix: str) -> str:
+    """Give the name of the group that tasks of a Dask prefix form.
+
+    Examples
+    --------
+    >>> group_of("inc")
+    'inc'
+    """
+    return _safe(str(prefix))
+
+
+def origin_of(role: str) -> str:
+    """Give a name for one source of records, unlike any other's.
+
+    Examples
+    --------
+    >>> origin_of("worker") != origin_of("worker")
+    True
+    """
+    return f"{role}-{host_name()}-{os.getpid()}-{os.urandom(4).hex()}"
+
+
+def exit_signal(exit_code: int | None) -> int | None:
+    """Give the signal that an exit code of a process stands for.
+
+    Examples
+    --------
+    >>> exit_signal(-9), exit_signal(1)
+    (9, None)
+    """
+    return -exit_code if exit_code is not None and exit_code < 0 else None
+
+
+def machine_facts() -> dict[str, Any]:
+    """Give what a segment says of its machine: name, cores, memory, system.
+
+    Examples
+    --------
+    >>> sorted(machine_facts())
+    ['cores', 'host', 'memory_bytes', 'pid', 'system', 'versions']
+    """
+    return {
+        "host": host_name(),
+        "pid": os.getpid(),
+        "cores": granted_cores(),
+        "memory_bytes": memory_limit_bytes(),
+        "system": platform.system(),
+        "versions": _versions(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    out = {"python": platform.python_version()}
+    for name in ("dask", "distributed"):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            out[name] = str(version)
+    return out
+
+
+def emit(recorder: Any, kind: str, at_ns: int, **columns: Any) -> None:
+    """Record one event; the columns are those of the schema's ``events`` table.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.live.recorder import CallSink, Recorder
+    >>> recorder = Recorder(CallSink(lambda frames: None), {"role": "client"})
+    >>> emit(recorder, "worker_added", 1, worker="tcp://a:1")
+    >>> recorder.close()
+    """
+    names = ("at_ns", "kind", *columns)
+    recorder.channel("events", names).add((at_ns, kind, *columns.values()))

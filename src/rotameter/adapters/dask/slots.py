@@ -1,0 +1,186 @@
+"""Memory-mapped slots that outlive their process: what really ran when a SIGKILL came.
+
+A worker process maps one small file and writes a slot when an attempt begins. After its death any
+process of the host reads the file: the scheduler, the nanny, or a sibling worker. Writing a slot
+is one ``pack_into``; nothing is synchronised, the kernel keeps the page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import struct
+import tempfile
+import time
+from typing import Any, NamedTuple
+
+__all__ = ["SlotFile", "SlotRead", "SlotRecord", "folder", "read_slots", "remove_dead"]
+
+_MAGIC = b"RMTSLOT1"
+_HEAD = struct.Struct("<8sqqq")  # magic, pid, rss_bytes, rss_at_ns
+_HEAD_SIZE = 64
+_SLOT = struct.Struct("<qqH")  # start_ns (0 = free), run_id, key length
+_SLOT_SIZE = 256
+_KEY_LIMIT = _SLOT_SIZE - _SLOT.size
+_COUNT = 128
+
+
+class SlotRecord(NamedTuple):
+    """One attempt that was running."""
+
+    start_ns: int
+    run_id: str
+    task_id: str
+
+
+class SlotRead(NamedTuple):
+    """What a slot file says: the process, its last known memory and what was running."""
+
+    pid: int
+    rss_bytes: int | None
+    rss_at_ns: int | None
+    running: tuple[SlotRecord, ...]
+
+    def as_message(self) -> dict[str, Any]:
+        """Give the same as plain data, for a message."""
+        return {
+            "pid": self.pid,
+            "rss_bytes": self.rss_bytes,
+            "rss_at_ns": self.rss_at_ns,
+            "running": [list(r) for r in self.running],
+        }
+
+    @classmethod
+    def from_message(cls, message: dict[str, Any]) -> SlotRead:
+        """Read the plain data again."""
+        running = tuple(SlotRecord(*r) for r in message["running"])
+        return cls(message["pid"], message["rss_bytes"], message["rss_at_ns"], running)
+
+
+def folder() -> str:
+    """Give this user's folder for slot files, made if need be (mode 0700)."""
+    uid = os.getuid() if hasattr(os, "getuid") else 0
+    path = os.path.join(tempfile.gettempdir(), f"rotameter-slots-{uid}")
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path
+
+
+class SlotFile:
+    """The slots of one worker.
+
+    Parameters
+    ----------
+    path : str
+        The file to make; an existing one is replaced.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be made.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "1.slots")
+    >>> slots = SlotFile(path)
+    >>> slot = slots.begin("('x', 0)", 7, 1_000)
+    >>> read_slots(path).running
+    (SlotRecord(start_ns=1000, run_id='7', task_id="('x', 0)"),)
+    >>> slots.end(slot)
+    >>> slots.close(remove=True)
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        size = _HEAD_SIZE + _COUNT * _SLOT_SIZE
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+        fd = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            os.ftruncate(fd, size)
+            self._map = mmap.mmap(fd, size)
+        finally:
+            os.close(fd)
+        self._free = list(range(_HEAD_SIZE, size, _SLOT_SIZE))
+        _HEAD.pack_into(self._map, 0, _MAGIC, os.getpid(), 0, 0)
+
+    def begin(self, task_id: str, run_id: int, start_ns: int) -> int:
+        """Take a slot for an attempt; -1 when none is free."""
+        try:
+            at = self._free.pop()
+        except IndexError:
+            return -1
+        key = task_id.encode("utf-8", "replace")[:_KEY_LIMIT]
+        _SLOT.pack_into(self._map, at, start_ns, run_id, len(key))
+        start = at + _SLOT.size
+        self._map[start : start + len(key)] = key
+        return at
+
+    def end(self, at: int) -> None:
+        """Give a slot back."""
+        if at >= 0:
+            with contextlib.suppress(ValueError, TypeError):  # closed meanwhile
+                _SLOT.pack_into(self._map, at, 0, 0, 0)
+            self._free.append(at)
+
+    def memory(self, rss_bytes: int) -> None:
+        """Note the process's memory, so that its last value outlives it."""
+        with contextlib.suppress(ValueError, TypeError):
+            _HEAD.pack_into(self._map, 0, _MAGIC, os.getpid(), rss_bytes, time.time_ns())
+
+    def close(self, *, remove: bool) -> None:
+        """Unmap, and remove the file at an orderly end."""
+        self._map.close()
+        if remove:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+
+
+def read_slots(path: str, pid: int | None = None) -> SlotRead | None:
+    """Read a slot file; None when it is not there, not one, or of another process.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    pid : int, optional
+        The process that must have written it.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_HEAD_SIZE + _COUNT * _SLOT_SIZE)
+        magic, wrote, rss, at_ns = _HEAD.unpack_from(data, 0)
+        if magic != _MAGIC or (pid is not None and wrote != pid):
+            return None
+        running = []
+        for at in range(_HEAD_SIZE, len(data) - _SLOT_SIZE + 1, _SLOT_SIZE):
+            start_ns, run_id, length = _SLOT.unpack_from(data, at)
+            if start_ns:
+                key = data[at + _SLOT.size : at + _SLOT.size + min(length, _KEY_LIMIT)]
+                running.append(SlotRecord(start_ns, str(run_id), key.decode("utf-8", "replace")))
+    except (OSError, struct.error):
+        return None
+    return SlotRead(wrote, rss or None, at_ns or None, tuple(running))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def remove_dead(place: str, older_than_s: float = 3600.0) -> int:
+    """Remove slot files of processes that died long ago; gives how many."""
+    removed = 0
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(place)):
+            with contextlib.suppress(OSError, ValueError):
+                old = time.time() - entry.stat().st_mtime > older_than_s
+                if old and not _alive(int(entry.name.partition("-")[0])):
+                    os.unlink(entry.path)
+                    removed += 1
+    return removed

@@ -1,0 +1,215 @@
+"""Frames travel worker → scheduler → client, counted, bounded and acknowledged.
+
+A :class:`WorkerLink` is the sink of a worker's recorder; the scheduler's part is in ``hub``. The
+client's :class:`Inbox` appends to one segment file per origin from one writer thread and
+acknowledges what is on disk, so that a lost client loses nothing that the hub cannot send again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rotameter.adapters.dask.names import RECORDS_OP
+from rotameter.profiler.live.recorder import FileSink
+
+__all__ = ["Inbox", "SegmentStore", "WorkerLink", "pieces"]
+
+MESSAGE_LIMIT_BYTES = 4 << 20
+LINK_LIMIT_BYTES = 16 << 20
+
+
+def pieces(frames: bytes, limit: int = MESSAGE_LIMIT_BYTES) -> list[bytes]:
+    """Cut a run of whole frames into pieces of about ``limit`` bytes, each of whole frames.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.live.segment import encode_frame
+    >>> frame = encode_frame("deps", ("task_id", "depends_on"), [("b", "a")])
+    >>> len(pieces(frame * 3, limit=len(frame)))
+    3
+    """
+    out, at = [], 0
+    while at < len(frames):
+        cut = at
+        while cut < len(frames) and cut - at < limit:
+            cut += 12 + int.from_bytes(frames[cut + 4 : cut + 8], "little")
+        out.append(frames[at:cut])
+        at = cut
+    return out
+
+
+class WorkerLink:
+    """Sink of a worker process's recorder: frames go over a worker's own stream to the scheduler.
+
+    Parameters
+    ----------
+    origin : str
+        Name of this source.
+    """
+
+    def __init__(self, origin: str) -> None:
+        self.workers: list[Any] = []
+        self.origin = origin
+        self.sent = 0
+        self.lost = 0
+        self._waiting_bytes = 0
+
+    def write(self, frames: bytes) -> None:
+        """Queue whole frames for the event loop (any thread); OSError when it is too far behind."""
+        if self._waiting_bytes > LINK_LIMIT_BYTES:
+            raise OSError("the worker's event loop does not take more records")
+        for piece in pieces(frames):
+            self._waiting_bytes += len(piece)
+            try:
+                worker = self.workers[-1]
+                worker.loop.add_callback(self._send, worker, piece)
+            except (IndexError, RuntimeError) as error:  # no worker is left, the loop is closed
+                self._waiting_bytes -= len(piece)
+                raise OSError(str(error)) from None
+
+    def _send(self, worker: Any, data: bytes) -> None:
+        self._waiting_bytes -= len(data)
+        stream = worker.batched_stream
+        if stream is None or stream.comm is None or stream.comm.closed():
+            self.lost += 1
+            return
+        message = {"op": RECORDS_OP, "origin": self.origin, "seq": self.sent, "data": data}
+        try:
+            stream.send(message)
+            self.sent += 1
+        except Exception:
+            self.lost += 1
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SegmentStore:
+    """One segment file per origin under ``folder/segments``.
+
+    Parameters
+    ----------
+    folder : str
+        The trace's folder; it is made, mode 0700.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._place = os.path.join(folder, "segments")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.makedirs(self._place, mode=0o700, exist_ok=True)
+        self._sinks: dict[str, FileSink] = {}
+        self._names: dict[str, str] = {}
+        self.written_bytes = 0
+
+    def append(self, origin: str, data: bytes) -> None:
+        """Append whole frames to the origin's segment."""
+        sink = self._sinks.get(origin)
+        if sink is None:
+            # An origin whose file was closed goes on in a further file: none is appended to twice.
+            for n in range(10_000):
+                path = os.path.join(self._place, f"{origin}-{n}.seg")
+                if not os.path.exists(path):
+                    break
+            sink = self._sinks[origin] = FileSink(path)
+        sink.write(data)
+        self.written_bytes += len(data)
+
+    def close(self) -> None:
+        """Close all files."""
+        for sink in self._sinks.values():
+            with contextlib.suppress(OSError):
+                sink.close()
+        self._sinks.clear()
+
+
+_Item = tuple[Callable[[int], None] | None, int, str, bytes]
+
+
+class Inbox:
+    """The client's end: a writer thread that appends what arrives and acknowledges it.
+
+    Parameters
+    ----------
+    folder : str
+        The trace's folder.
+    on_error : callable
+        Called once with the first error of the disk.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> place = tempfile.mkdtemp()
+    >>> inbox = Inbox(place, print)
+    >>> inbox.receive(None, 0, "worker-a-1-ff", 0, b"frames")
+    >>> inbox.close()
+    >>> os.listdir(os.path.join(place, "segments"))
+    ['worker-a-1-ff-0.seg']
+    """
+
+    def __init__(self, folder: str, on_error: Callable[[BaseException], None]) -> None:
+        self.store = SegmentStore(folder)
+        self.batches = 0
+        self.lost_batches = 0
+        self._seen: dict[str, int] = {}
+        self._on_error: Callable[[BaseException], None] | None = on_error
+        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="rotameter-write", daemon=True)
+        self._thread.start()
+
+    def receive(
+        self,
+        acknowledge: Callable[[int], None] | None,
+        n: int,
+        origin: str,
+        seq: int,
+        data: bytes,
+    ) -> None:
+        """Take one message; one that came before is not written twice.
+
+        Parameters
+        ----------
+        acknowledge : callable or None
+            Called from the writer thread with ``n`` when the message is on disk.
+        n : int
+            The hub's number of the message.
+        origin : str
+            Where its frames come from.
+        seq : int
+            The origin's number of the message.
+        data : bytes
+            Whole frames.
+        """
+        if seq <= self._seen.get(origin, -1):
+            data = b""
+        else:
+            self._seen[origin] = seq
+        self._queue.put((acknowledge, n, origin, data))
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None:
+            acknowledge, n, origin, data = item
+            try:
+                if data:
+                    self.store.append(origin, data)
+                    self.batches += 1
+            except Exception as error:
+                self.lost_batches += 1
+                on_error, self._on_error = self._on_error, None
+                if on_error is not None:
+                    on_error(error)
+            # What the disk refused is acknowledged too: it would be refused again.
+            if acknowledge is not None:
+                with contextlib.suppress(Exception):
+                    acknowledge(n)
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Write what has arrived and stop."""
+        self._queue.put(None)
+        self._thread.join(timeout_s)
+        self.store.close()

@@ -1,0 +1,263 @@
+"""What the tracers of one worker process share: recorder, session, slots and the wraps.
+
+Several workers may live in one process (``LocalCluster(processes=False)``). Their tasks run side by
+side, so that one session must know them all; their rows travel over whichever worker is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rotameter.adapters.dask import _compat, slots
+from rotameter.adapters.dask.names import emit, host_name, machine_facts, origin_of
+from rotameter.adapters.dask.transport import WorkerLink
+from rotameter.adapters.dask.worker_flows import Shuffles
+from rotameter.profiler.live import fileio, rows
+from rotameter.profiler.live import session as sessions
+from rotameter.profiler.live.context import Running, hook
+from rotameter.profiler.live.host import HostSampler
+from rotameter.profiler.live.recorder import ROWS_LIMIT, Recorder
+from rotameter.profiler.live.session import Session
+
+__all__ = ["Core", "join", "tracer_of"]
+
+_lock = threading.RLock()
+_tracers: dict[int, Any] = {}
+_core: Core | None = None
+
+
+def tracer_of(worker: Any) -> Any:
+    """Give the tracer of a worker, or None."""
+    return _tracers.get(id(worker))
+
+
+def join(tracer: Any) -> Core:
+    """Take part in this process's core, which is made for the first worker."""
+    global _core
+    with _lock:
+        if _core is not None and not _core.closed and all(t.closed for t in _tracers.values()):
+            # The last trace did not end in an orderly way; nothing of it may get into this one.
+            _tracers.clear()
+            _core.link.workers.clear()
+            _core._stop()
+        if _core is None or _core.closed:
+            _core = Core(tracer.worker, tracer.config)
+        _tracers[id(tracer.worker)] = tracer
+        _core.link.workers.append(tracer.worker)
+        return _core
+
+
+def _around(original: Any, task: Any, data: Any, state: Any, key: Any, *rest: Any) -> Any:
+    """Run one task in its thread; whatever goes wrong with us, the task runs exactly once."""
+    tracer = _tracers.get(id(state["worker"]))
+    if tracer is None:
+        return original(task, data, state, key, *rest)
+    attempt = _begin(tracer, key, False)
+    message = None
+    try:
+        message = original(task, data, state, key, *rest)
+        return message
+    finally:
+        _end(tracer, attempt, message, rest[-1])
+
+
+def _begin(tracer: Any, key: Any, coroutine: bool) -> Any:
+    try:
+        return tracer.begin(key, coroutine=coroutine)
+    except Exception:
+        return None
+
+
+def _end(tracer: Any, attempt: Any, message: Any, time_delay: float) -> None:
+    try:
+        tracer.end(attempt, message, time_delay)
+    except Exception:
+        tracer.errors += 1
+
+
+async def _around_async(original: Any, task: Any, data: Any, time_delay: float) -> Any:
+    """Run one coroutine task; the worker comes from distributed's context."""
+    tracer = _tracers.get(id(_compat.current_worker()))
+    key = getattr(task, "key", None)
+    if tracer is None or key is None:
+        return await original(task, data, time_delay)
+    attempt = _begin(tracer, key, True)
+    message = None
+    try:
+        message = await original(task, data, time_delay)
+        return message
+    finally:
+        _end(tracer, attempt, message, time_delay)
+
+
+_MEASURED = ("worker", "started_ns", "ended_ns", "wall_s")
+_ADDED = ("transfer_s", "received_bytes", "spill_s", "output_bytes")
+
+
+class DaskSession(Session):
+    """A session whose rows carry Dask's own measures, without a detour through mappings."""
+
+    __slots__ = ("_dask", "_places")
+
+    def __init__(self, recorder: Recorder, **options: Any) -> None:
+        super().__init__(recorder, **options)
+        self._places = tuple(rows.TASK_COLUMNS.index(name) for name in _MEASURED)
+        self._dask = recorder.channel("tasks", rows.TASK_COLUMNS + _ADDED)
+
+    def _record_wide(self, r: Running, row: tuple[Any, ...], more: dict[str, Any]) -> None:
+        if len(more) != len(_MEASURED) + len(_ADDED):  # a further probe has readings of its own
+            super()._record_wide(r, row, more)
+            return
+        values = list(row)
+        for at, name in zip(self._places, _MEASURED, strict=True):
+            values[at] = more[name]
+        values += [more[name] for name in _ADDED]
+        r.row = row
+        self._dask.add(tuple(values))
+
+
+class Core:
+    """Recorder, session and slots of one worker process.
+
+    Parameters
+    ----------
+    worker : distributed.Worker
+        The first worker.
+    config : mapping
+        As of :class:`~rotameter.adapters.dask.worker_plugin.WorkerTracer`.
+    """
+
+    def __init__(self, worker: Any, config: Mapping[str, Any]) -> None:
+        self.closed = False
+        self.slots: slots.SlotFile | None = None
+        self._undo: list[Callable[[], None]] = []
+        self.origin = origin_of("worker")
+        self.own_process = _compat.has_own_process(worker)
+        self.link = WorkerLink(self.origin)
+        self.link.workers.append(worker)
+        meta = {
+            "role": "worker",
+            **machine_facts(),
+            "worker": worker.address if self.own_process else None,
+            "start_ns": time.time_ns(),
+            "by_value": bool(config.get("by_value")),
+            "not_measured": _compat.missing(),
+        }
+        limit = int(config.get("rows_limit") or ROWS_LIMIT)
+        self.recorder = Recorder(self.link, meta, rows_limit=limit)
+        exact = config.get("exact_peak")
+        self.session = DaskSession(
+            self.recorder,
+            host=host_name(),
+            worker=worker.address,
+            level=config.get("level") or "default",
+            exact_peak=self.own_process if exact is None else bool(exact),
+            keep_errors=bool(config.get("keep_errors")),
+        )
+        self.link.workers.clear()
+        self._sampled_hosts = config.get("sampled_hosts") or ()
+        try:
+            self._start(worker)
+        except BaseException:
+            self._stop()
+            raise
+
+    def _start(self, worker: Any) -> None:
+        self._lock_fd = -1
+        host = host_name() not in self._sampled_hosts and self._first_of_host()
+        self._sampler = HostSampler(self.session, subject=worker.address, host=host)
+        self.recorder.before_flush += [self.session.before_flush, self._sampler.tick, self.tick]
+        self.shuffles = Shuffles(self.recorder)
+        self.slots = self._open_slots(worker)
+        # The user's own trace of this process, if there is one, stays the one that spans join.
+        if hook.active is None:
+            sessions.activate(self.session)
+            self._undo.append(self._deactivate)
+            if self.session.guard.level and not fileio.installed():
+                fileio.install()
+                self._undo.append(fileio.uninstall)
+        for wrap in (
+            lambda: _compat.wrap_run_task(_around, _around_async),
+            lambda: _compat.wrap_shuffle_send(self.shuffles.observe),
+        ):
+            undo = wrap()
+            if undo is not None:
+                self._undo.append(undo)
+
+    def _end_meta(self) -> None:
+        """Say what measuring cost."""
+        facts = {"end": True, "probe_s": self.session.probe_ns / 1e9}
+        self.recorder.channel("meta", ("value",)).add((facts,))
+
+    def _first_of_host(self) -> bool:
+        """Tell whether no other worker process samples this host; true for one at a time."""
+        try:
+            import fcntl
+
+            path = os.path.join(slots.folder(), "host.lock")
+            self._lock_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._undo.append(lambda: os.close(self._lock_fd))
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (ImportError, OSError):
+            return False
+        return True
+
+    def _deactivate(self) -> None:
+        if hook.active is self.session:
+            sessions.deactivate()
+
+    def _stop(self) -> None:
+        """Undo all that :meth:`_start` did and write what is left."""
+        self.closed = True
+        while self._undo:
+            with contextlib.suppress(Exception):
+                self._undo.pop()()
+        for close in (self.session.close, self._end_meta, self.recorder.close):
+            with contextlib.suppress(Exception):
+                close()
+        self.link.workers.clear()  # nothing may follow into a later trace
+        if self.slots is not None:
+            self.slots.close(remove=True)
+
+    def _open_slots(self, worker: Any) -> slots.SlotFile | None:
+        try:
+            place = slots.folder()
+            slots.remove_dead(place)
+            path = os.path.join(place, f"{os.getpid()}-{self.origin.rpartition('-')[2]}.slots")
+            return slots.SlotFile(path)
+        except OSError as error:
+            emit(
+                self.recorder,
+                "not_measured",
+                time.time_ns(),
+                worker=worker.address,
+                text="what ran on a worker that was killed",
+                reason=f"no slot file: {type(error).__name__}",
+            )
+            return None
+
+    def tick(self) -> None:
+        """Sample the workers' memory, twice a second, from the recorder's thread."""
+        rss = self.session.sample_rss()
+        if rss is not None and self.slots is not None:
+            self.slots.memory(rss)
+        for tracer in list(_tracers.values()):
+            tracer.sample(rss)
+
+    def leave(self, tracer: Any) -> None:
+        """Write what a worker still has; the last one closes everything (any thread)."""
+        with _lock:
+            _tracers.pop(id(tracer.worker), None)
+            last = not _tracers and not self.closed
+            self.closed = self.closed or last
+        if last:
+            self._stop()
+            return
+        self.recorder.flush()
+        with contextlib.suppress(ValueError):
+            self.link.workers.remove(tracer.worker)

@@ -1,0 +1,396 @@
+"""The worker's plug-in: one row per attempt, from the thread that ran it.
+
+``distributed.worker._run_task`` is wrapped once a process (see ``worker_core``). What does not pass
+through the wrap (process-pool executors, failures before a task began) is recorded from the
+worker's state transitions, without measurements.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from rotameter.adapters.dask import _compat, slots, worker_core
+from rotameter.adapters.dask.names import (
+    FLUSH_OP,
+    HELLO_OP,
+    NOT_STARTED_TOPIC,
+    PLUGIN,
+    SLOTS_OP,
+    emit,
+    group_of,
+    host_name,
+    task_id_of,
+)
+from rotameter.adapters.dask.worker_flows import Arrivals
+from rotameter.adapters.dask.worker_samples import WorkerSampler
+from rotameter.profiler.live.redact import clip, first_line, redact
+
+__all__ = ["WorkerTracer"]
+
+_RAN = ("executing", "long-running", "cancelled", "resumed")
+_PLAIN = (
+    "task_id",
+    "run_id",
+    "group",
+    "worker",
+    "host",
+    "started_ns",
+    "ended_ns",
+    "wall_s",
+    "outcome",
+    "outcome_kind",
+    "error",
+    "transfer_s",
+    "spill_s",
+    "received_bytes",
+    "output_bytes",
+    "source",
+)
+_DONE_LIMIT = 100_000
+_OUTCOMES = {"memory": "ok", "error": "failed", "rescheduled": "rescheduled"}
+
+
+class _Attempt:
+    """One attempt between begin and end."""
+
+    __slots__ = ("group", "key", "run_id", "running", "slot", "started_ns", "state", "task_id")
+
+    def __init__(self, key: Any, state: Any, started_ns: int) -> None:
+        self.key = key
+        self.task_id = task_id_of(key)
+        self.state = state
+        self.run_id: int = state.run_id
+        self.group = group_of(state.prefix)
+        self.started_ns = started_ns
+        self.slot = -1
+        self.running: Any = None
+
+
+class WorkerTracer(WorkerPlugin):
+    """Traces one worker; made from plain data so that it can be shipped.
+
+    Parameters
+    ----------
+    config : mapping
+        ``level``, ``exact_peak``, ``keep_errors``, ``rows_limit``, ``by_value``; all optional.
+    """
+
+    name = PLUGIN
+    idempotent = True
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = dict(config)
+        self.worker: Any = None
+        self.errors = 0
+        self._first_error: str | None = None
+        self._open: dict[int, _Attempt] = {}
+        self._done: set[int] = set()
+        self._closed = True
+        self._facts: dict[str, Any] = {}
+        self._sampler: WorkerSampler | None = None
+
+    # ------------------------------------------------------------------ life
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is recorded, not yet or no more."""
+        return self._closed
+
+    def setup(self, worker: Any) -> None:
+        """Start tracing; on any error the worker goes on untraced and says why."""
+        try:
+            self._setup(worker)
+        except Exception as error:
+            reason = first_line(error)
+            self._closed = True
+            with contextlib.suppress(Exception):
+                self.core.leave(self)
+            with contextlib.suppress(Exception):
+                worker.log_event(NOT_STARTED_TOPIC, {"role": "worker", "reason": reason})
+
+    def _setup(self, worker: Any) -> None:
+        self.worker = worker
+        _compat.forget_preload()
+        core = self.core = worker_core.join(self)
+        self.recorder = core.recorder
+        self._session = core.session
+        self._slots = core.slots
+        self._plain = core.recorder.channel("tasks", _PLAIN)
+        self.arrivals = Arrivals(worker, core.recorder)
+        self._sampler = WorkerSampler(worker, core.recorder, shared=not core.own_process)
+        _compat.tap_log(worker, "transfer_incoming_log", self.arrivals.observe)
+        worker.handlers[FLUSH_OP] = self.finish
+        worker.handlers[SLOTS_OP] = self.read_slots
+        self._closed = False
+        self._settings()
+        message = {
+            "op": HELLO_OP,
+            "origin": core.origin,
+            "host": host_name(),
+            "pid": os.getpid(),
+            "slots": self._slots.path if self._slots is not None else None,
+        }
+        worker.batched_send(message)
+
+    def _settings(self) -> None:
+        worker, at_ns = self.worker, time.time_ns()
+        fractions = _compat.memory_fractions(worker)
+        values = {f"distributed.worker.memory.{k}": v for k, v in fractions.items()}
+        values["nthreads"] = float(worker.state.nthreads)
+        for name, value in values.items():
+            emit(
+                self.recorder,
+                "setting",
+                at_ns,
+                subject=name,
+                worker=worker.address,
+                text=str(value),
+                value=value,
+            )
+
+    async def teardown(self, worker: Any) -> None:
+        """Stop tracing and leave the worker as it was."""
+        await self._close(closing=getattr(worker.status, "name", "") not in ("running", "paused"))
+        for op in (FLUSH_OP, SLOTS_OP):
+            worker.handlers.pop(op, None)
+
+    async def finish(self) -> dict[str, Any]:
+        """Write everything and say how many messages were sent (a handler of the worker)."""
+        await self._close(closing=False)
+        return self._facts
+
+    async def _close(self, *, closing: bool) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        core = self.core
+        for step in (self._untap, self._last_sample, self._record_errors):
+            try:
+                step()
+            except Exception as error:
+                self._failed(error)
+        try:
+            self._record_open("worker_lost" if closing else "running")
+        except Exception as error:
+            self._failed(error)
+        try:
+            await asyncio.to_thread(core.leave, self)
+        except Exception as error:
+            self._failed(error)
+        self._facts = {
+            "origin": core.origin,
+            "batches": core.link.sent,
+            "lost_batches": core.link.lost,
+            "dropped": core.recorder.records_dropped,
+            "errors": self.errors,
+        }
+
+    def _untap(self) -> None:
+        _compat.untap_log(self.worker, "transfer_incoming_log")
+
+    def _last_sample(self) -> None:
+        self.sample(self._session.sample_rss())
+
+    def _record_errors(self) -> None:
+        if self.errors:
+            emit(
+                self.recorder,
+                "hook_error",
+                time.time_ns(),
+                worker=self.worker.address,
+                text=f"{self.errors} errors in the worker's hooks",
+                reason=self._first_error,
+            )
+
+    def _failed(self, error: BaseException) -> None:
+        self.errors += 1
+        if self._first_error is None:
+            self._first_error = first_line(error)
+
+    def sample(self, rss_bytes: int | None) -> None:
+        """Record this worker's memory and spill."""
+        if self._sampler is not None:
+            self._sampler.sample(rss_bytes)
+
+    def read_slots(self, path: str, pid: int) -> dict[str, Any] | None:
+        """Read a dead sibling's slots for the scheduler (a handler of the worker)."""
+        inside = os.path.dirname(os.path.realpath(path)) == os.path.realpath(slots.folder())
+        read = slots.read_slots(path, pid) if inside else None
+        return None if read is None else read.as_message()
+
+    # ------------------------------------------------------------------ attempts
+
+    def begin(self, key: Any, *, coroutine: bool = False) -> _Attempt | None:
+        """Note that an attempt begins (the task's thread); never raises."""
+        try:
+            state = self.worker.state.tasks.get(key)
+            if state is None or self._closed:
+                return None
+            attempt = _Attempt(key, state, time.time_ns())
+            run_id = attempt.run_id
+            if self._slots is not None:
+                attempt.slot = self._slots.begin(attempt.task_id, run_id, attempt.started_ns)
+            self._open[run_id] = attempt
+            attempt.running = self._session.begin(
+                attempt.task_id, attempt.group, run_id=str(run_id), stretched=coroutine
+            )
+            return attempt
+        except Exception as error:
+            self._failed(error)
+            return None
+
+    def end(self, attempt: _Attempt | None, message: Any, time_delay: float) -> None:
+        """Note that an attempt ended (the task's thread); never raises."""
+        if attempt is None:
+            return
+        try:
+            if self._slots is not None:
+                self._slots.end(attempt.slot)
+            counted = self._open.pop(attempt.run_id, None) is not None and not self._closed
+            if not counted:
+                # Recorded as still running when the trace ended; the session lets go of it.
+                self._session.end(attempt.running)
+                return
+            if len(self._done) > _DONE_LIMIT:
+                self._done.clear()
+            self._done.add(attempt.run_id)
+            outcome, error = _outcome(attempt, message)
+            transfer_s, received = self.arrivals.take(attempt.key)
+            output = started = ended = wall = None
+            if message is not None:
+                # The cluster's own measure of the task, put back on this machine's clock.
+                start, stop = message["start"], message["stop"]
+                output = message.get("nbytes")
+                started = int((start - time_delay) * 1e9)
+                ended = int((stop - time_delay) * 1e9)
+                wall = stop - start
+            self._session.end(
+                attempt.running,
+                outcome,
+                error=error,
+                worker=self.worker.address,
+                started_ns=started or attempt.started_ns,
+                ended_ns=ended or time.time_ns(),
+                wall_s=wall,
+                transfer_s=transfer_s,
+                received_bytes=received,
+                spill_s=self._disk_read_s(attempt),
+                output_bytes=output,
+            )
+        except Exception as error:
+            self._failed(error)
+
+    def _disk_read_s(self, attempt: _Attempt) -> float:
+        """Give the seconds that a task's inputs took to come back from disk, and record when."""
+        startstops = attempt.state.startstops
+        seconds = 0.0
+        if startstops:
+            for item in list(startstops):
+                if item["action"] == "disk-read":
+                    seconds += item["stop"] - item["start"]
+                    self.arrivals.disk(attempt.key, attempt.run_id, item)
+        return seconds
+
+    def _record_open(self, outcome: str) -> None:
+        """Record what still runs; its thread's CPU time cannot be read from here."""
+        ended_ns = time.time_ns() if outcome == "worker_lost" else None
+        for attempt in list(self._open.values()):
+            if self._open.pop(attempt.run_id, None) is None or attempt.running is None:
+                continue
+            attempt.running.cpu_ns = None
+            self._session.end(
+                attempt.running,
+                outcome,
+                worker=self.worker.address,
+                started_ns=attempt.started_ns,
+                ended_ns=ended_ns,
+                wall_s=None,
+                transfer_s=None,
+                received_bytes=None,
+                spill_s=None,
+                output_bytes=None,
+            )
+
+    def _add_plain(
+        self, attempt: _Attempt, outcome: str, error: str | None, columns: Mapping[str, Any]
+    ) -> None:
+        values = {
+            "task_id": attempt.task_id,
+            "run_id": str(attempt.run_id),
+            "group": attempt.group,
+            "worker": self.worker.address,
+            "host": host_name(),
+            "outcome": outcome,
+            "outcome_kind": "reported",
+            "error": error,
+            "source": "worker",
+            **columns,
+        }
+        self._plain.add(tuple(values.get(name) for name in _PLAIN))
+
+    def transition(self, key: Any, start: str, finish: str, **kwargs: Any) -> None:
+        """Record an attempt that did not pass through the wrap (event loop)."""
+        if self._closed:
+            return
+        if start not in _RAN:
+            if finish == "released" or finish == "forgotten":
+                self.arrivals.forget(key)
+            return
+        try:
+            state = self.worker.state.tasks.get(key)
+            if state is None:
+                return
+            run_id = state.run_id
+            if run_id in self._done:
+                self._done.discard(run_id)
+                if state.startstops and state.startstops[-1]["action"] == "disk-write":
+                    self.arrivals.disk(key, run_id, state.startstops[-1])
+            elif finish in _OUTCOMES and run_id not in self._open:
+                self._record_unwrapped(key, state, finish)
+        except Exception as error:
+            self._failed(error)
+
+    def _record_unwrapped(self, key: Any, state: Any, finish: str) -> None:
+        began = state.start_time
+        attempt = _Attempt(key, state, int(began * 1e9) if began else time.time_ns())
+        delay = self.worker.scheduler_delay
+        transfer_s, received = self.arrivals.take(key)
+        columns: dict[str, Any] = {
+            "started_ns": attempt.started_ns,
+            "ended_ns": time.time_ns(),
+            "transfer_s": transfer_s,
+            "received_bytes": received,
+            "output_bytes": state.nbytes if finish == "memory" else None,
+            "spill_s": self._disk_read_s(attempt),
+        }
+        for item in state.startstops:
+            if item["action"] == "compute":
+                columns["started_ns"] = int((item["start"] - delay) * 1e9)
+                columns["ended_ns"] = int((item["stop"] - delay) * 1e9)
+                columns["wall_s"] = item["stop"] - item["start"]
+        outcome, error = _OUTCOMES[finish], None
+        if finish == "error":
+            error = clip(redact(str(state.exception_text).split("\n", 1)[0]))
+            outcome = "oom" if error.startswith("MemoryError") else outcome
+        self._add_plain(attempt, outcome, error, columns)
+
+
+def _outcome(attempt: _Attempt, message: Any) -> tuple[str, BaseException | None]:
+    """Give the outcome, and the error if it is one to be told."""
+    if message is None:
+        return "failed", None
+    error = message.get("actual_exception")
+    if error is None:
+        return ("cancelled" if attempt.state.state == "cancelled" else "ok"), None
+    if isinstance(error, MemoryError):
+        return "oom", error
+    if type(error).__name__ == "Reschedule":
+        return "rescheduled", None
+    return "failed", error

@@ -1,0 +1,315 @@
+"""Run the rules on a trace, rank what they find, and give the verdict as text and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+from rotameter.profiler.findings import built_in
+from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.ledger import ledger
+from rotameter.profiler.verdict import build, status_of
+from rotameter.profiler.view import view
+from rotameter.units import format_seconds
+from rotameter.values import Finding, Verdict, to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rotameter.profiler.findings.base import Advisor
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["diagnose", "to_json", "to_text"]
+
+_SEVERITY = {"critical": 0, "warning": 1, "info": 2}
+MAX_LINES = 15
+
+
+def diagnose(
+    trace: Trace, advisors: Sequence[Advisor] | None = None, tools: Tools | None = None
+) -> Verdict:
+    """Say what a run lost and why.
+
+    Parameters
+    ----------
+    trace : Trace
+    advisors : sequence of Advisor, optional
+        The rules to run; our own where not given. One that raises becomes a note.
+    tools : Tools, optional
+        What higher parts lend to the rules.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> diagnose(Trace.from_tables({})).sentence
+    'No tasks were recorded.'
+    """
+    lent = dataclasses.replace(tools or Tools(), notes=[])
+    found: list[Finding] = []
+    broken: list[str] = []
+    for advisor in built_in() if advisors is None else advisors:
+        name = str(getattr(advisor, "name", type(advisor).__name__))
+        try:
+            found.extend(_checked(advisor.check(trace, lent)))
+        except Exception as error:
+            broken.append(f"cannot tell about {name} because the rule failed: {_brief(error)}")
+    found = [_bounded(finding, view(trace).makespan or 0.0) for finding in found]
+    status = status_of(trace)
+    ranked = sorted(found, key=lambda finding: _rank(finding, failed=status == "failed"))
+    book = ledger(trace)
+    return build(trace, book, ranked, [*lent.notes, *book.notes, *broken, *_missing(trace)])
+
+
+def _checked(findings: Iterable[Any]) -> list[Finding]:
+    """Take only findings, so that a foreign rule's mistake shows as its own."""
+    made = list(findings)
+    for finding in made:
+        if not isinstance(finding, Finding):
+            raise TypeError(f"check() gave a {type(finding).__name__}, not a Finding")
+    return made
+
+
+def _bounded(finding: Finding, makespan_s: float) -> Finding:
+    """Keep a cost and its interval within the run: no saving exceeds it (law 7)."""
+    cost, interval = finding.cost_s, finding.cost_s_interval80
+    if cost is not None and not 0.0 <= cost <= makespan_s:
+        cost = min(max(cost, 0.0), makespan_s) if cost == cost else None
+    if cost is None:
+        interval = None
+    elif interval is not None:
+        low, high = (min(max(end, 0.0), makespan_s) for end in interval)
+        interval = (min(low, cost), max(high, cost))
+    return dataclasses.replace(finding, cost_s=cost, cost_s_interval80=interval)
+
+
+def _brief(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+
+
+def _rank(finding: Finding, *, failed: bool) -> tuple[Any, ...]:
+    """Order by cost, then severity; what killed a failed run's workers comes first."""
+    fatal = failed and finding.kind == "workers_died"
+    return (
+        not fatal,
+        finding.cost_s is None,
+        -(finding.cost_s or 0.0),
+        _SEVERITY.get(finding.severity, 3),
+        finding.code,
+        finding.kind,
+        finding.groups,
+    )
+
+
+def _missing(trace: Trace) -> list[str]:
+    """Say what the trace itself lacks, one line a lack."""
+    seen = view(trace)
+    notes = []
+    if seen.n and seen.makespan is None:
+        notes.append("cannot tell how long the run took because no task has times")
+    dropped = trace.meta.get("dropped")
+    if isinstance(dropped, int) and dropped > 0:
+        notes.append(f"{dropped:,} records were dropped: counts and sums are too low")
+    if trace.table("rejects").num_rows:
+        notes.append(f"{trace.table('rejects').num_rows:,} input records were refused")
+    notes.extend(str(text) for text in trace.warnings)
+    return notes
+
+
+# -- JSON ---------------------------------------------------------------------------------------
+
+
+def to_json(
+    trace: Trace, verdict: Verdict, knobs: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Give the verdict as the JSON that scripts rely on.
+
+    Parameters
+    ----------
+    trace : Trace
+    verdict : Verdict
+    knobs : mapping, optional
+        ``{name: {"value", "kind", "min", "max"}}``: what the user can turn. ``task_granularity``
+        counts work per task (larger = fewer, longer tasks), ``partitioning`` the pieces.
+
+    Returns
+    -------
+    dict
+        ``findings[].apply`` is ``{knob: new value}``, or None where no knob of a kind that would
+        help was given, or it stands at its limit already.
+    """
+    return {
+        "schema": 1,
+        "makespan_s": None if (m := view(trace).makespan) is None else round(m, 9),
+        "status": verdict.status,
+        "sentence": verdict.sentence,
+        "figures": to_dict(verdict.figures),
+        "findings": [
+            {
+                "code": finding.code,
+                "kind": finding.kind,
+                "rank": rank,
+                "groups": list(finding.groups),
+                "saving_s": finding.cost_s,
+                "saving_s_interval80": (
+                    list(finding.cost_s_interval80) if finding.cost_s_interval80 else None
+                ),
+                "apply": turn(finding, knobs or {}),
+                "severity": finding.severity,
+                "confidence": finding.confidence,
+                "title": finding.title,
+                "saving_gbh": finding.cost_gbh,
+                "saving_core_h": finding.cost_core_h,
+                "saving_how": finding.cost_how,
+                "advice": finding.advice,
+                "change": finding.change,
+                "evidence": to_dict(finding.evidence),
+            }
+            for rank, finding in enumerate(verdict.findings, start=1)
+        ],
+        "ledger": ledger(trace).to_dict(),
+        "notes": list(verdict.notes),
+    }
+
+
+def turn(
+    finding: Finding, knobs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, float | int | str | bool] | None:
+    """Give the knobs' new values for a finding, or None where none helps.
+
+    Examples
+    --------
+    >>> wish = {"task_granularity": {"factor": 8.0}}
+    >>> rule = Finding("RM102", "tiny_tasks", "warning", "t", apply=wish)
+    >>> turn(rule, {"chunk": {"value": 10, "kind": "task_granularity", "min": 1, "max": 50}})
+    {'chunk': 50}
+    """
+    wanted = finding.apply or {}
+    made: dict[str, float | int | str | bool] = {}
+    # The first kind that a rule names is the one that it believes in most.
+    for kind in wanted:
+        for name in sorted(knobs):
+            if knobs[name].get("kind") == kind:
+                value = _turned(wanted[kind], knobs[name])
+                if value is not None and value != knobs[name].get("value"):
+                    made[name] = value
+        if made:
+            return made
+    return None
+
+
+def _turned(wish: Mapping[str, Any], knob: Mapping[str, Any]) -> float | int | None:
+    now, low, high = knob.get("value"), knob.get("min"), knob.get("max")
+    if isinstance(now, bool) or not isinstance(now, (int, float)):
+        return None
+    if wish.get("value") is not None:
+        new = float(wish["value"])
+    elif wish.get("factor") is not None:
+        new = float(now) * float(wish["factor"])
+    else:  # No amount is known: go to the far end of the range.
+        ends = [float(end) for end in (low, high) if isinstance(end, (int, float))]
+        if not ends:
+            return None
+        new = max(ends, key=lambda end: abs(end - float(now)))
+    if isinstance(low, (int, float)):
+        new = max(new, float(low))
+    if isinstance(high, (int, float)):
+        new = min(new, float(high))
+    return round(new) if isinstance(now, int) else new
+
+
+# -- text ---------------------------------------------------------------------------------------
+
+
+def _columns(text: str) -> int:
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def _clip(text: str, width: int) -> str:
+    """Cut a line to a number of columns."""
+    text = "".join(c if c.isprintable() else " " for c in text)
+    if _columns(text) <= width:
+        return text
+    kept = ""
+    for char in text:
+        if _columns(kept + char) > width - 1:
+            break
+        kept += char
+    return kept.rstrip() + "…"
+
+
+def _wrap(text: str, width: int, most: int, indent: str = "") -> list[str]:
+    """Wrap a text to at most ``most`` lines; what does not fit is cut with a mark."""
+    clean = "".join(c if c.isprintable() else " " for c in text)
+    room = width if _columns(clean) == len(clean) else max(20, width // 2)
+    lines = textwrap.wrap(clean, room, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], _clip(f"{lines[most - 1]} {lines[most].strip()}", room)]
+        if not lines[-1].endswith("…"):
+            lines[-1] = _clip(lines[-1], room - 1) + "…"
+    return [_clip(line, width) for line in lines]
+
+
+def to_text(verdict: Verdict, width: int = 80) -> str:
+    """Give the verdict in at most 15 lines.
+
+    Parameters
+    ----------
+    verdict : Verdict
+    width : int
+        Columns; no line is longer.
+
+    Examples
+    --------
+    >>> print(to_text(Verdict("Nothing worth changing: 3 tasks in 2 s.", "ok")))
+    Nothing worth changing: 3 tasks in 2 s.
+    """
+    lines = _wrap(verdict.sentence, width, 5)
+    lines += [_clip(line, width) for line in _figure_lines(verdict, width)]
+    note = _note_line(verdict, width)
+    room = MAX_LINES - len(lines) - len(note)
+    shown = 0
+    for rank, finding in enumerate(verdict.findings, start=1):
+        block = _finding_lines(rank, finding, width)
+        rest = len(verdict.findings) - rank
+        if len(block) > room - (1 if rest else 0) and shown:
+            break
+        block = block[: max(1, room - (1 if rest else 0))]
+        lines += block
+        room -= len(block)
+        shown += 1
+        if room < 2:
+            break
+    hidden = len(verdict.findings) - shown
+    if hidden > 0 and room > 0:
+        lines.append(_clip(f"{hidden} more in the report.", width))
+    return "\n".join([*lines, *note][:MAX_LINES])
+
+
+def _figure_lines(verdict: Verdict, width: int) -> list[str]:
+    parts = [f"{figure.label}: {figure.text}" for figure in verdict.figures]
+    lines: list[str] = []
+    for part in parts:
+        if lines and _columns(lines[-1]) + 3 + _columns(part) <= width:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(part)
+    return lines
+
+
+def _finding_lines(rank: int, finding: Finding, width: int) -> list[str]:
+    cost = f" ({format_seconds(finding.cost_s)})" if finding.cost_s is not None else ""
+    head = f"{rank}. {finding.code} {finding.kind}{cost}: {finding.title}"
+    do = f"   do: {finding.change or finding.advice}"
+    return [*_wrap(head, width, 2, "   "), *_wrap(do, width, 1, "       ")]
+
+
+def _note_line(verdict: Verdict, width: int) -> list[str]:
+    if not verdict.notes:
+        return []
+    more = len(verdict.notes) - 1
+    return [_clip(f"Note: {verdict.notes[0]}" + (f" (+{more} more)" if more else ""), width)]

@@ -1,0 +1,163 @@
+"""RM103 latency_bound_roots: root tasks trickle out of the scheduler while workers idle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rotameter.profiler.findings.base import (
+    Tools,
+    group_median,
+    price,
+    settings,
+    severity_of,
+    worth_saying,
+)
+from rotameter.profiler.findings.tiny_tasks import could_matter, unused_while_ready
+from rotameter.profiler.view import View, view
+from rotameter.units import format_bytes, format_number
+from rotameter.values import Evidence, Finding
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+    from rotameter.profiler.view import Floats, Mask
+
+__all__ = ["Advisor"]
+
+MIN_TASKS = 50
+LONGEST_S = 0.1
+GAIN = 0.5
+GAIN_INTERVAL80 = (0.3, 0.65)
+"""Part of the idle time that goes at saturation 4, measured: 0.57 for empty tasks, 0.45 at 3 ms."""
+
+SLOWEST_TRIP_S = 0.03
+"""No round trip from worker to scheduler and back takes longer."""
+
+RAISE_TO = 4.0
+
+
+class Advisor:
+    """Find roots that wait in the scheduler's queue while workers have nothing to do."""
+
+    name = "latency_bound_roots"
+
+    def check(self, trace: Trace, tools: Tools) -> list[Finding]:
+        """Look for latency-bound root tasks."""
+        seen = view(trace)
+        if seen.slots is None or not seen.ran.any() or seen.meta.get("engine") not in _ENGINES:
+            return []
+        saturation = settings(seen).get("worker-saturation", np.nan)
+        value = float("nan") if saturation is None else float(saturation)
+        good = seen.ran & seen.ok & seen.root & (seen.group >= 0)
+        count = np.bincount(seen.group[good], minlength=len(seen.groups) + 1)[:-1]
+        median = group_median(seen, seen.wall, good)[:-1]
+        suspects = np.flatnonzero((count >= MIN_TASKS) & (median < LONGEST_S))
+        if np.isnan(value) and suspects.size:
+            tools.cannot_tell(
+                "whether root tasks were held back", "the setting worker-saturation is not recorded"
+            )
+        if not value < RAISE_TO:
+            return []
+        if np.isnan(seen.seconds(seen.tasks["ready_ns"])).all():
+            return []
+        bound = could_matter(seen, good) / seen.slots
+        suspects = suspects[worth_saying(seen, bound[suspects])]
+        found = [self._group(seen, int(g), good, value) for g in suspects]
+        return [finding for finding in found if finding is not None]
+
+    def _group(self, seen: View, group: int, good: Mask, saturation: float) -> Finding | None:
+        rows = good & (seen.group == group)
+        n = int(rows.sum())
+        slots = float(seen.slots or 1.0)
+        lost = unused_while_ready(seen, rows)
+        window = float(seen.ended[rows].max() - np.fmin(seen.ready, seen.started)[rows].min())
+        cost = GAIN * lost / slots
+        if lost < 0.15 * window * slots or not worth_saying(seen, cost):
+            return None
+        if lost / n > SLOWEST_TRIP_S:
+            return None  # That is no round trip: these waited for something else.
+        largest = _largest(seen.number("output_bytes")[rows])
+        extra = (RAISE_TO - saturation) * slots * largest if largest is not None else None
+        memory = float(np.nansum(seen.lives["memory"])) or None
+        if extra is not None and memory is not None and extra > 0.1 * memory:
+            return None  # So many results in flight would fill the memory.
+        label = seen.label(group)
+        return Finding(
+            code="RM103",
+            kind="latency_bound_roots",
+            severity=severity_of(seen, cost),
+            title=(
+                f"{n:,} root tasks of {label} waited in the scheduler while "
+                f"{lost / window / slots:.0%} of the cores idled"
+            ),
+            groups=(seen.groups[group],),
+            evidence=_evidence(seen, rows, saturation, window, lost),
+            **price(seen, cost),
+            cost_s_interval80=(
+                round(GAIN_INTERVAL80[0] * lost / slots, 6),
+                round(min(GAIN_INTERVAL80[1] * lost / slots, seen.makespan or 0.0), 6),
+            ),
+            cost_how=(
+                f"{GAIN:.0%} (30 to 65%, measured on other runs) of the idle core time over "
+                f"{format_number(slots)} cores"
+            ),
+            confidence="high",
+            advice=(
+                "Let the scheduler send root tasks ahead. "
+                + (
+                    f"About {format_bytes(max(extra, 0.0))} more results may be in flight."
+                    if extra is not None
+                    else "Watch memory: output sizes were not recorded."
+                )
+            ),
+            change=(
+                f'dask.config.set({{"distributed.scheduler.worker-saturation": {RAISE_TO}}})'
+                "  # before the cluster starts"
+            ),
+            apply={"order": {"value": RAISE_TO}},
+        )
+
+
+def _largest(size: Floats) -> float | None:
+    """Give what 95 % of the outputs stay below, in bytes."""
+    return None if np.isnan(size).all() else float(np.nanquantile(size, 0.95))
+
+
+def _evidence(
+    seen: View, rows: Mask, saturation: float, window: float, lost: float
+) -> tuple[Evidence, ...]:
+    n = int(rows.sum())
+    median_s = float(np.median(seen.wall[rows]))
+    waited = seen.started[rows] - seen.ready[rows]
+    size = seen.number("output_bytes")[rows]
+    largest = _largest(size)
+    return (
+        Evidence("worker-saturation", saturation, "", "setting recorded", 1),
+        Evidence("rate", round(n / window, 3) if window else None, "tasks/s", "measured", n),
+        Evidence("median duration", round(median_s, 6), "s", "measured", n),
+        Evidence(
+            "median wait while ready",
+            round(float(np.nanmedian(waited)), 6),
+            "s",
+            "started less ready",
+            n,
+        ),
+        Evidence(
+            "cores idle while these were ready",
+            round(lost, 3),
+            "core·s",
+            "swept over the group's tasks",
+            n,
+        ),
+        Evidence(
+            "output, 95 % of tasks below",
+            largest,
+            "B",
+            "measured",
+            int((~np.isnan(size)).sum()),
+        ),
+    )
+
+
+_ENGINES = ("dask", "distributed")

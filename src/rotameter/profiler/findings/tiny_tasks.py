@@ -1,0 +1,146 @@
+"""RM102 tiny_tasks: tasks so short that the engine's cost of running each one dominates."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rotameter.profiler.findings.base import (
+    Tools,
+    group_median,
+    price,
+    severity_of,
+    worth_saying,
+)
+from rotameter.profiler.occupancy import ready_times, timeline
+from rotameter.profiler.view import View, view
+from rotameter.units import format_number, format_seconds
+from rotameter.values import Evidence, Finding
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+    from rotameter.profiler.view import Floats, Mask
+
+__all__ = ["Advisor", "could_matter", "unused_while_ready"]
+
+USUAL_OVERHEAD_S = 0.0014
+"""CPU seconds that Dask spends on one task (scheduler and worker), measured on 2 cores."""
+
+TIMES_OVERHEAD = 10
+MIN_TASKS = 50
+MOST_OVERHEAD_S = 0.015
+"""More than this a task is not what running a task costs: it waited for something else."""
+
+LONGEST_S = TIMES_OVERHEAD * 2 * USUAL_OVERHEAD_S
+"""No task longer than this is tiny, however slow the engine."""
+
+
+def unused_while_ready(seen: View, rows: Mask) -> float:
+    """Integrate cores that ran nothing while these attempts were ready and had not begun.
+
+    Returns
+    -------
+    float
+        Core-seconds: never more than the free cores, nor than the tasks that could use them.
+    """
+    line = timeline(seen)
+    if line is None:
+        return 0.0
+    return float(np.minimum(line.free, line.count(*ready_times(seen, rows & seen.ran))) @ line.dt)
+
+
+def could_matter(seen: View, rows: Mask) -> Floats:
+    """Give each group's upper bound of :func:`unused_while_ready` over some attempts, cheaply."""
+    line = timeline(seen)
+    if line is None:
+        return np.zeros(len(seen.groups))
+    waited = line.integral((line.free > 0).astype(np.float64), *ready_times(seen, rows))
+    return np.asarray(
+        np.bincount(seen.group[rows], waited, minlength=len(seen.groups)), dtype=np.float64
+    )
+
+
+class Advisor:
+    """Find groups whose tasks are so short that overhead dominates."""
+
+    name = "tiny_tasks"
+
+    def check(self, trace: Trace, tools: Tools) -> list[Finding]:
+        """Look for tiny tasks."""
+        seen = view(trace)
+        if not seen.ran.any():
+            return []
+        good = seen.ran & seen.ok & (seen.group >= 0)
+        median = group_median(seen, seen.wall, good)
+        count = np.bincount(seen.group[good], minlength=len(seen.groups) + 1)
+        if seen.slots is None:
+            small = (count[:-1] >= MIN_TASKS) & (median[:-1] < TIMES_OVERHEAD * USUAL_OVERHEAD_S)
+            if seen.meta.get("engine") not in (None, "python") and small.any():
+                tools.cannot_tell(
+                    "what tiny tasks cost", "no worker's life and cores were recorded"
+                )
+            return []
+        bound = could_matter(seen, good) / seen.slots
+        suspects = np.flatnonzero(
+            (count[:-1] >= MIN_TASKS) & (median[:-1] < LONGEST_S) & worth_saying(seen, bound)
+        )
+        found = [self._group(seen, int(g), float(median[g]), good) for g in suspects]
+        return [finding for finding in found if finding is not None]
+
+    def _group(self, seen: View, group: int, median_s: float, good: Mask) -> Finding | None:
+        rows = good & (seen.group == group)
+        n = int(rows.sum())
+        lost = unused_while_ready(seen, rows)
+        slots = float(seen.slots or 1.0)
+        overhead_s = min(lost / n, MOST_OVERHEAD_S)
+        lost = overhead_s * n
+        limit_s = min(TIMES_OVERHEAD * max(overhead_s, USUAL_OVERHEAD_S / 2), LONGEST_S)
+        cost = lost / slots
+        if not 0 <= median_s < limit_s or not worth_saying(seen, cost):
+            return None
+        target_s = TIMES_OVERHEAD * max(overhead_s, USUAL_OVERHEAD_S)
+        factor = max(2, math.ceil(target_s / max(median_s, USUAL_OVERHEAD_S / 20)))
+        factor = min(factor, max(2, n // max(2, math.ceil(4 * slots))))
+        saving = cost * (1 - 1 / factor)
+        label = seen.label(group)
+        return Finding(
+            code="RM102",
+            kind="tiny_tasks",
+            severity=severity_of(seen, saving),
+            title=(
+                f"{n:,} tasks of {label} take {format_seconds(median_s)} each; "
+                f"running one costs another {format_seconds(overhead_s)}"
+            ),
+            groups=(seen.groups[group],),
+            evidence=(
+                Evidence("tasks", n, "", "counted", n),
+                Evidence("median duration", round(median_s, 6), "s", "measured", n),
+                Evidence(
+                    "overhead a task",
+                    round(overhead_s, 6),
+                    "s",
+                    "cores free while a task of the group was ready, divided by its tasks, at most "
+                    f"{format_seconds(MOST_OVERHEAD_S)}",
+                    n,
+                ),
+                Evidence("slots", slots, "cores", "workers' recorded cores", len(seen.lives)),
+            ),
+            **price(seen, saving),
+            cost_s_interval80=(round(0.5 * saving, 6), round(saving, 6)),
+            cost_how=(
+                f"{format_seconds(lost)} of core time free while tasks were ready, over "
+                f"{format_number(slots)} cores, less 1/{factor} that stays; low end: half of it"
+            ),
+            confidence="high" if n >= 4 * MIN_TASKS else "medium",
+            advice=(
+                f"Do about {factor} times as much in one task: larger chunks or partitions, or "
+                "batch the calls. Fewer, longer tasks give the same result with less overhead."
+            ),
+            change=(
+                f"parts = list(tlz.partition_all({factor}, items)); "
+                f"client.map(lambda xs: [f(x) for x in xs], parts)  # or chunks {factor}x larger"
+            ),
+            apply={"task_granularity": {"factor": float(factor)}},
+        )

@@ -1,0 +1,207 @@
+"""One row a task group: counts, times, bytes and memory, computed on whole columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rotameter.profiler.view import View, encode, view
+from rotameter.values import to_dict
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+    from rotameter.profiler.view import Codes, Floats, Mask
+
+__all__ = ["GroupRow", "group_table"]
+
+_TOTALS = {
+    "cpu_s": "cpu_s",
+    "transfer_s": "transfer_s",
+    "spill_s": "spill_s",
+    "io_s": "io_s",
+    "read_bytes": "read_bytes",
+    "write_bytes": "write_bytes",
+    "received_bytes": "received_bytes",
+    "output_bytes": "output_bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """What one group of tasks did. Seconds and bytes; None is unknown, never 0.
+
+    ``peak_p50_bytes`` … ``peak_max_bytes`` are over attempts whose peak is measured;
+    ``peak_kind`` is the weakest kind among them, and lower bounds (attempts killed for memory)
+    enter only ``peak_max_bytes``, which is then "at least" (``peak_kind`` = lower_bound).
+    """
+
+    group: str
+    tasks: int
+    attempts: int
+    outcomes: dict[str, int] = field(hash=False)
+    wall_s: float | None
+    wall_p50_s: float | None
+    wall_p95_s: float | None
+    wall_max_s: float | None
+    cpu_s: float | None
+    transfer_s: float | None
+    spill_s: float | None
+    io_s: float | None
+    read_bytes: int | None
+    write_bytes: int | None
+    received_bytes: int | None
+    output_bytes: int | None
+    peak_p50_bytes: int | None
+    peak_p95_bytes: int | None
+    peak_max_bytes: int | None
+    peak_kind: str
+    peak_n: int
+    first_s: float | None
+    last_s: float | None
+    origin: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        data: dict[str, Any] = to_dict(self)
+        return data
+
+
+def _runs(keys: Codes, n_groups: int) -> tuple[Codes, Codes]:
+    """Order rows by group and give where each group begins and ends."""
+    order = np.argsort(keys, kind="stable")
+    bounds = np.searchsorted(keys[order], np.arange(n_groups + 1))
+    return order, bounds
+
+
+def _totals(keys: Codes, values: Floats, n_groups: int) -> Floats:
+    """Sum values by group; NaN where a group has none."""
+    known = ~np.isnan(values)
+    total = np.bincount(keys[known], values[known], minlength=n_groups)
+    count = np.bincount(keys[known], minlength=n_groups)
+    return np.where(count > 0, total, np.nan)
+
+
+def quantiles(keys: Codes, values: Floats, n_groups: int, at: tuple[float, ...]) -> Floats:
+    """Take quantiles (linear) by group in one sort; shape (len(at), n_groups), NaN = none."""
+    known = ~np.isnan(values)
+    keys, values = keys[known], values[known]
+    order = np.lexsort((values, keys))
+    keys, values = keys[order], values[order]
+    low = np.searchsorted(keys, np.arange(n_groups))
+    size = np.searchsorted(keys, np.arange(n_groups), side="right") - low
+    out = np.full((len(at), n_groups), np.nan)
+    some = size > 0
+    for row, q in enumerate(at):
+        place = q * (size[some] - 1)
+        base = low[some] + np.floor(place).astype(np.int64)
+        above = np.minimum(base + 1, low[some] + size[some] - 1)
+        share = place - np.floor(place)
+        out[row, some] = values[base] * (1 - share) + values[above] * share
+    return out
+
+
+def _none(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 9)
+
+
+def _whole(value: float) -> int | None:
+    return None if np.isnan(value) else round(float(value))
+
+
+_WEAKEST = ("exact", "sampled", "estimate", "upper_bound", "lower_bound")
+
+
+def _peak_kinds(seen: View, rows: Mask, n_groups: int) -> list[str]:
+    """Give the weakest kind of the peaks of each group."""
+    rank = {kind: place for place, kind in enumerate(_WEAKEST)}
+    worst = np.full(n_groups, -1)
+    places = np.array([rank.get(kind, 2) for kind in seen.peak_kinds[rows]], dtype=np.int64)
+    np.maximum.at(worst, seen.group[rows], places)
+    return ["missing" if place < 0 else _WEAKEST[place] for place in worst]
+
+
+def group_table(trace: Trace) -> list[GroupRow]:
+    """Summarise a trace by task group, the group that ran longest first.
+
+    Attempts taken from a cache count in ``attempts`` and ``outcomes`` and in no time.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> rows = group_table(Trace.from_tables({"tasks": [
+    ...     {"task_id": f"a{i}", "group": "load", "wall_s": float(i)} for i in range(1, 4)]}))
+    >>> rows[0].group, rows[0].tasks, rows[0].wall_s, rows[0].wall_p50_s, rows[0].cpu_s
+    ('load', 3, 6.0, 2.0, None)
+    """
+    seen = view(trace)
+    n_named = len(seen.groups)
+    keys = np.where(seen.group < 0, n_named, seen.group)
+    n = n_named + int((seen.group < 0).any())
+    if not seen.n:
+        return []
+    names = [*seen.groups, "(no group)"][:n]
+    live = ~seen.outcome_in("cached")
+    wall = np.where(live, seen.wall, np.nan)
+    p50, p95, top = quantiles(keys, wall, n, (0.5, 0.95, 1.0))
+    peaks = _peaks(seen, keys, n)
+    walls = _totals(keys, wall, n)
+    first = quantiles(keys, seen.started, n, (0.0,))[0]
+    last = quantiles(keys, seen.ended, n, (1.0,))[0]
+    tasks = np.bincount(np.unique(np.stack([keys, seen.task], axis=1), axis=0)[:, 0], minlength=n)
+    attempts = np.bincount(keys, minlength=n)
+    outcomes = _outcomes(seen, keys, n)
+    totals = {out: _totals(keys, seen.number(name), n) for out, name in _TOTALS.items()}
+    sums: list[dict[str, Any]] = [
+        {k: _none(v[g]) if k.endswith("_s") else _whole(v[g]) for k, v in totals.items()}
+        for g in range(n)
+    ]
+    rows = [
+        GroupRow(
+            group=names[g],
+            tasks=int(tasks[g]),
+            attempts=int(attempts[g]),
+            outcomes=outcomes[g],
+            wall_s=_none(walls[g]),
+            wall_p50_s=_none(p50[g]),
+            wall_p95_s=_none(p95[g]),
+            wall_max_s=_none(top[g]),
+            **sums[g],
+            **peaks[g],
+            first_s=_none(first[g]),
+            last_s=_none(last[g]),
+            origin=seen.origins.get(names[g]),
+        )
+        for g in range(n)
+    ]
+    return sorted(rows, key=lambda row: (-(row.wall_s or 0.0), row.group))
+
+
+def _peaks(seen: View, keys: Codes, n: int) -> list[dict[str, Any]]:
+    """Give the memory columns of each group; lower bounds are no measurement."""
+    peak = seen.task_memory
+    bound = (seen.peak_kinds == "lower_bound") | seen.outcome_in("oom")
+    p50, p95 = quantiles(keys, np.where(bound, np.nan, peak), n, (0.5, 0.95))
+    top = quantiles(keys, peak, n, (1.0,))[0]
+    kinds = _peak_kinds(seen, ~np.isnan(peak) & (seen.group >= 0), n)
+    count = np.bincount(keys[~np.isnan(peak)], minlength=n)
+    return [
+        {
+            "peak_p50_bytes": _whole(p50[g]),
+            "peak_p95_bytes": _whole(p95[g]),
+            "peak_max_bytes": _whole(top[g]),
+            "peak_kind": kinds[g],
+            "peak_n": int(count[g]),
+        }
+        for g in range(n)
+    ]
+
+
+def _outcomes(seen: View, keys: Codes, n_groups: int) -> list[dict[str, int]]:
+    """Count outcomes by group."""
+    codes, labels = encode(seen.tasks["outcome"].fill_null("unknown"))
+    flat = np.bincount(keys * len(labels) + codes, minlength=n_groups * max(1, len(labels)))
+    table = flat.reshape(n_groups, -1)
+    by_name = sorted(range(len(labels)), key=lambda code: labels[code])
+    return [{labels[c]: int(row[c]) for c in by_name if row[c]} for row in table]

@@ -1,0 +1,258 @@
+"""Bytes and calls per task and file, counted at :class:`io.FileIO` under the real buffers.
+
+While a trace is open, ``builtins.open`` and ``io.open`` (hence ``pathlib``, ``os.fdopen``,
+``tempfile``, ``gzip`` …) build the same objects as ever, only the raw file at their bottom is a
+subclass that counts. Whatever is unusual in the arguments goes to the original, which raises its
+own errors. Pipes, sockets and terminals are not counted, nor are files opened before the trace.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import io
+import os
+import stat
+import sys
+import time
+from typing import Any
+
+from rotameter.profiler.live.context import current, hook
+from rotameter.profiler.live.redact import clip, redact
+
+__all__ = ["CountingFileIO", "install", "installed", "object_name", "uninstall"]
+
+_FILES_LIMIT = 10_000
+_NAMES_LIMIT = 20_000
+_OTHERS = "(other files)"
+_now = time.perf_counter_ns
+_FileIO = io.FileIO
+_readinto, _read, _readall, _write = _FileIO.readinto, _FileIO.read, _FileIO.readall, _FileIO.write
+_names: dict[str, str] = {}
+
+
+def object_name(path: str) -> str:
+    """Give the name that a path is recorded under: absolute, redacted, of bounded length.
+
+    Examples
+    --------
+    >>> object_name("/data/a.csv")
+    '/data/a.csv'
+    """
+    name = _names.get(path)
+    if name is None:
+        absolute = path if path.startswith("/") else os.path.abspath(path)
+        name = clip(redact(absolute))
+        if path.startswith("/") and len(_names) < _NAMES_LIMIT:
+            _names[path] = name
+    return name
+
+
+def _note(name: str, op: str, count: int, begun: int) -> None:
+    """Add one raw call to the task that made it."""
+    session = hook.active
+    if session is None:
+        return
+    try:
+        ended = _now()
+        r = current.get()
+        if r is None or not r.live:
+            # A helper thread of the only running task works for that task.
+            r = session.only_running()
+        if r is None:
+            files = session.orphans
+        else:
+            files = r.files
+            if files is None:
+                files = r.files = {}
+        entry = files.get((name, op))
+        if entry is None:
+            if len(files) >= _FILES_LIMIT:
+                name = _OTHERS
+                entry = files.get((name, op))
+            if entry is None:
+                files[name, op] = [count, 1, begun, ended, ended - begun]
+                return
+        entry[0] += count
+        entry[1] += 1
+        entry[3] = ended
+        entry[4] += ended - begun
+    except Exception as error:
+        session.faults.note("files", error)
+
+
+class CountingFileIO(_FileIO):
+    """A raw file that counts; it passes for :class:`io.FileIO` in every other respect."""
+
+    __slots__ = ("_rotameter_name",)
+    _rotameter_name: str | None
+
+    def readinto(self, buffer: Any, /) -> Any:
+        """Read into a buffer."""
+        begun = _now()
+        count = _readinto(self, buffer)
+        if count and self._rotameter_name is not None:
+            _note(self._rotameter_name, "read", count, begun)
+        return count
+
+    def read(self, size: Any = -1, /) -> Any:
+        """Read at most so many bytes."""
+        begun = _now()
+        data = _read(self, size)
+        if data and self._rotameter_name is not None:
+            _note(self._rotameter_name, "read", len(data), begun)
+        return data
+
+    def readall(self) -> Any:
+        """Read to the end."""
+        begun = _now()
+        data = _readall(self)
+        if data and self._rotameter_name is not None:
+            _note(self._rotameter_name, "read", len(data), begun)
+        return data
+
+    def write(self, data: Any, /) -> Any:
+        """Write, perhaps not all."""
+        begun = _now()
+        count = _write(self, data)
+        if count and self._rotameter_name is not None:
+            _note(self._rotameter_name, "write", count, begun)
+        return count
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return _FileIO
+
+    def __reduce_ex__(self, protocol: Any, /) -> Any:
+        # An original refuses in its own words, which differ by protocol and version.
+        with _FileIO(os.devnull) as original:
+            return original.__reduce_ex__(protocol)
+
+    def __getstate__(self) -> Any:
+        with _FileIO(os.devnull) as original:
+            return original.__getstate__()  # type: ignore[attr-defined, unused-ignore]
+
+
+# Error messages quote the type's name; of a built-in type that is with its module.
+CountingFileIO.__name__ = "_io.FileIO"
+CountingFileIO.__qualname__ = "FileIO"
+CountingFileIO.__module__ = "_io"
+
+_original: Any = io.open
+_WARNS_ENCODING = bool(sys.flags.warn_default_encoding)
+
+
+def _name_of(raw: Any, path: Any, opener: Any) -> str | None:
+    """Give the name to count under, or None for what is no regular file."""
+    try:
+        if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+            return None
+        if opener is not None or isinstance(path, int):
+            # What an opener opens need not be what it was asked for.
+            path = os.readlink(f"/proc/self/fd/{raw.fileno()}")
+        return object_name(os.fsdecode(path))
+    except Exception:
+        return None
+
+
+def _raw_mode(mode: str) -> str | None:
+    """Give the raw file's mode for a valid mode, else None."""
+    modes = set(mode)
+    if len(modes) != len(mode) or modes - set("axrwb+t"):
+        return None
+    if {"b", "t"} <= modes or len(modes & set("axrw")) != 1:
+        return None
+    kind = (modes & set("axrw")).pop()
+    return kind + "+" if "+" in modes else kind
+
+
+def _counted(
+    file: Any,
+    mode: str,
+    raw_mode: str,
+    buffering: int,
+    texts: tuple[Any, Any, Any],
+    closefd: bool,
+    opener: Any,
+) -> Any:
+    path = file if type(file) is int else os.fspath(file)
+    raw = CountingFileIO(path, raw_mode, closefd, opener)
+    result: Any = raw
+    try:
+        raw._rotameter_name = _name_of(raw, path, opener)
+        lines = buffering == 1
+        if buffering < 0:
+            only_open = getattr(raw, "_isatty_open_only", raw.isatty)
+            lines = only_open()
+            buffering = getattr(raw, "_blksize", 0)
+            if buffering <= 1:
+                buffering = io.DEFAULT_BUFFER_SIZE
+        if buffering == 0:
+            return result
+        if lines and buffering == 1:
+            buffering = getattr(raw, "_blksize", 0) or io.DEFAULT_BUFFER_SIZE
+        kind: Any = io.BufferedReader
+        if "+" in raw_mode:
+            kind = io.BufferedRandom
+        elif raw_mode != "r":
+            kind = io.BufferedWriter
+        result = kind(raw, buffering)
+        if "b" in mode:
+            return result
+        text: Any = io.TextIOWrapper(result, *texts, lines)
+        result = text
+        text.mode = mode
+        return result
+    except BaseException:
+        result.close()
+        raise
+
+
+@functools.wraps(_original)
+def _open(
+    file: Any,
+    mode: Any = "r",
+    buffering: Any = -1,
+    encoding: Any = None,
+    errors: Any = None,
+    newline: Any = None,
+    closefd: Any = True,
+    opener: Any = None,
+) -> Any:
+    if hook.active is not None and type(mode) is str and type(buffering) is int:
+        raw_mode = _raw_mode(mode)
+        binary = "b" in mode
+        usual = (
+            raw_mode is not None
+            and (type(file) is int or isinstance(file, str | bytes | os.PathLike))
+            and buffering >= -1
+            and not (binary and (buffering == 1 or encoding or errors or newline))
+            and not (binary and (encoding, errors, newline) != (None, None, None))
+            and (binary or buffering != 0)
+            and not (_WARNS_ENCODING and encoding is None and not binary)
+        )
+        if usual:
+            texts = (encoding, errors, newline)
+            return _counted(file, mode, raw_mode or "r", buffering, texts, closefd, opener)
+    return _original(file, mode, buffering, encoding, errors, newline, closefd, opener)
+
+
+def installed() -> bool:
+    """Tell whether files opened now are counted."""
+    return builtins.open is _open
+
+
+def install() -> None:
+    """Count files opened from now on; a second call changes nothing."""
+    if builtins.open is _original and io.open is _original:
+        builtins.open = _open
+        io.open = _open
+
+
+def uninstall() -> None:
+    """Put the original back; files that are open go on working, uncounted."""
+    if builtins.open is _open:
+        builtins.open = _original
+    if io.open is _open:
+        io.open = _original
+    _names.clear()

@@ -1,0 +1,173 @@
+"""Peaks of resident memory and what can be said of them.
+
+The kernel keeps the highest resident size of a process (VmHWM, ru_maxrss). Writing ``5`` to
+/proc/self/clear_refs resets it, which makes the peak of a stretch exact however short the spike.
+The reset also lowers ru_maxrss for everybody who reads it, hence it is done only where asked for.
+
+With the peak reset at every task boundary of the process, each stretch between two boundaries has
+an exact peak and a known set of running tasks. For a task that ran alone (its ancestors and
+descendants aside) the peak is its own. For overlapping tasks the process is
+
+    resident(t) = base(t) + sum over running tasks of own(t),   own(t) >= 0,
+
+so own(t) <= peak of the stretch - base. The base is the resident size when last nothing ran,
+lowered to the smallest resident size that any boundary has shown since; results that tasks leave
+behind only raise the true base and keep the bound true.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+from rotameter.profiler.live import proc as _proc
+from rotameter.profiler.live.proc import Proc, usage
+
+__all__ = ["PeakMeter", "bound", "clear_refs_reason"]
+
+_SLACK_BYTES = 2 << 20
+
+
+def clear_refs_reason() -> str | None:
+    """Say why the kernel's peak cannot be reset here, or None when it can."""
+    if not os.path.exists("/proc/self/clear_refs"):
+        return "no /proc/self/clear_refs (not Linux, or /proc is hidden)"
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        return "/proc/self/clear_refs is not writable"
+    return None
+
+
+class PeakMeter:
+    """Reads, and where asked resets, the kernel's peak of resident memory.
+
+    Parameters
+    ----------
+    proc : Proc
+        For the slow but always right reading.
+    exact : bool
+        Reset the peak at task boundaries.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether resets work here.
+    base_bytes : int
+        The base of the bound above; see :func:`bound`.
+    """
+
+    def __init__(self, proc: Proc, *, exact: bool) -> None:
+        self.proc = proc
+        self.base_bytes = 0
+        self.exact = False
+        self._fd = -1
+        self._args: tuple[Any, ...] = ()
+        self._five = ctypes.create_string_buffer(b"5", 1)
+        # ru_maxrss of a process started by a large one begins at that one's size.
+        self._usage_floor_bytes = 0
+        if exact and clear_refs_reason() is None:
+            self._arm()
+
+    def _arm(self) -> None:
+        try:
+            self._fd = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        self._args = (
+            ctypes.c_int(self._fd),
+            ctypes.c_void_p(ctypes.addressof(self._five)),
+            ctypes.c_size_t(1),
+            ctypes.c_long(0),
+        )
+        self.exact = True
+        self.reset()
+        hwm = self.proc.hwm_bytes()
+        usage = self._usage_bytes()
+        if hwm is None:
+            self.exact = False
+        elif usage > hwm + _SLACK_BYTES:
+            self._usage_floor_bytes = usage
+
+    @staticmethod
+    def _usage_bytes() -> int:
+        return usage()[1]
+
+    def reset(self) -> None:
+        """Make the present size the peak."""
+        if not self.exact:
+            return
+        lib = _proc._LIB
+        if lib is None or lib.pwrite(*self._args) != 1:
+            try:
+                os.pwrite(self._fd, b"5", 0)
+            except OSError:
+                self.exact = False
+
+    def true_peak(self, usage_bytes: int) -> int:
+        """Turn a reading of ru_maxrss (bytes) into the peak since the last reset (bytes)."""
+        if usage_bytes > self._usage_floor_bytes:
+            return usage_bytes
+        return self.proc.hwm_bytes() or 0
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        self.exact = False
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def bound(
+    *,
+    exact: bool,
+    shared: bool,
+    peak_bytes: int,
+    new_max: bool,
+    start_bytes: int,
+    base_bytes: int,
+    sampled: bool,
+) -> tuple[int, str]:
+    """Give what a task added to the process's memory at its peak, and the kind of that number.
+
+    Parameters
+    ----------
+    exact : bool
+        The kernel's peak was reset at the boundaries.
+    shared : bool
+        Another task ran at the same time.
+    peak_bytes : int
+        Highest resident size seen while the task ran.
+    new_max : bool
+        Without resets: the kernel's peak rose while the task ran, hence ``peak_bytes`` is it.
+    start_bytes : int
+        Resident size at the task's start.
+    base_bytes : int
+        Resident size that no running task held (see the module's text).
+    sampled : bool
+        Readings were taken between start and end.
+
+    Returns
+    -------
+    tuple of (int, str)
+        Bytes (never negative) and ``exact``, ``upper_bound``, ``sampled``, ``lower_bound`` or
+        ``estimate``.
+
+    Examples
+    --------
+    >>> common = dict(peak_bytes=300, start_bytes=100, base_bytes=40, sampled=False)
+    >>> bound(exact=True, shared=False, new_max=False, **common)
+    (200, 'exact')
+    >>> bound(exact=True, shared=True, new_max=False, **common)
+    (260, 'upper_bound')
+    >>> bound(exact=False, shared=False, new_max=False, **common)
+    (200, 'lower_bound')
+    """
+    own = max(0, peak_bytes - start_bytes)
+    known = exact or new_max
+    if known and not shared:
+        return own, "exact"
+    if known:
+        return max(0, peak_bytes - min(base_bytes, start_bytes)), "upper_bound"
+    if shared:
+        return own, "estimate"
+    return own, "sampled" if sampled else "lower_bound"

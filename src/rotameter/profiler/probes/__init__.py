@@ -1,0 +1,1 @@
+"""What is measured around a task, one probe a file."""

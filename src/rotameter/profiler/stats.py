@@ -1,0 +1,93 @@
+"""The counts and totals of a trace: what ``rotameter stats`` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rotameter.profiler.view import view
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["SUMMED", "stats"]
+
+SUMMED = (
+    "wall_s",
+    "cpu_s",
+    "process_cpu_s",
+    "io_s",
+    "transfer_s",
+    "spill_s",
+    "deserialize_s",
+    "gpu_s",
+    "read_bytes",
+    "write_bytes",
+    "received_bytes",
+    "output_bytes",
+    "energy_j",
+)
+"""The columns of ``tasks`` whose total means something."""
+
+
+def _sum(column: Any) -> dict[str, float | int | None]:
+    known = len(column) - column.null_count
+    total = pc.sum(column).as_py() if known else None
+    if isinstance(total, float):
+        total = round(total, 9)
+    return {"sum": total, "n": known}
+
+
+def stats(trace: Trace) -> dict[str, Any]:
+    """Count a trace: tasks, attempts, outcomes, seconds, bytes. Unknown is None.
+
+    Returns
+    -------
+    dict
+        ``task_wall_s`` is the sum over attempts not taken from a cache; ``compute_s`` the sum of
+        compute intervals, else of durations less what was spent on transfer and deserialising
+        inside them; ``sums`` holds, per column, the total and how many attempts had a value.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> made = stats(Trace.from_tables({"tasks": [
+    ...     {"task_id": "a", "wall_s": 2.0, "outcome": "ok"},
+    ...     {"task_id": "b", "wall_s": 1.0, "outcome": "cached"}]}))
+    >>> made["tasks"], made["attempts"], made["task_wall_s"], made["makespan_s"]
+    (2, 2, 2.0, None)
+    """
+    seen = view(trace)
+    outcomes = seen.tasks["outcome"].value_counts().to_pylist()
+    counts = {item["values"]: item["counts"] for item in outcomes}
+    cached = seen.outcome_in("cached")
+    wall = seen.wall[~cached]
+    known = wall[~np.isnan(wall)]
+    return {
+        "schema": 1,
+        "tasks": len(seen.task_ids),
+        "attempts": seen.n,
+        "deps": trace.table("deps").num_rows,
+        "rejected": trace.table("rejects").num_rows,
+        "outcomes": {str(k or "unknown"): counts[k] for k in sorted(counts, key=str)},
+        "makespan_s": None if seen.makespan is None else round(seen.makespan, 9),
+        "task_wall_s": round(float(known.sum()), 9) if known.size else None,
+        "compute_s": _compute(trace),
+        "sums": {name: _sum(seen.tasks[name]) for name in SUMMED},
+        "warnings": [str(text) for text in trace.warnings],
+    }
+
+
+def _compute(trace: Trace) -> float | None:
+    """Sum compute intervals; where there are none, durations that hold nothing else."""
+    table = trace.table("intervals")
+    rows = table.filter(pc.equal(table["kind"], pa.scalar("compute")))
+    if rows.num_rows:
+        return round(float(pc.sum(pc.subtract(rows["end_ns"], rows["start_ns"])).as_py()) / 1e9, 9)
+    seen = view(trace)
+    wall = np.where(seen.outcome_in("cached"), np.nan, seen.wall)
+    known = ~np.isnan(wall)
+    return round(float(wall[known].sum()), 9) if known.any() else None

@@ -1,0 +1,329 @@
+"""One sentence and four figures: what a run lost and why."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rotameter.profiler.view import View, short, view
+from rotameter.units import format_count, format_number, format_seconds
+from rotameter.values import Figure, Finding, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rotameter.profiler.ledger import Account, Ledger
+    from rotameter.profiler.trace import Trace
+    from rotameter.values import Status
+
+__all__ = ["build", "figures", "sentence", "status_of"]
+
+_JOB_LOGS = ("slurm", "swf", "pods")
+"""Engines whose traces are logs of many people's jobs: a failed job is not a failed run."""
+
+FAILED_SHARE = 0.2
+MANY_HOURS = 0.05
+
+
+def status_of(trace: Trace) -> Status:
+    """Say how the run ended: as recorded, else failed where tasks failed for good.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> status_of(Trace.from_tables({"tasks": [{"task_id": "a", "outcome": "failed"}]}))
+    'failed'
+    """
+    recorded = (trace.meta.get("run") or {}).get("status")
+    if recorded in ("failed", "interrupted"):
+        return "failed" if recorded == "failed" else "interrupted"
+    seen = view(trace)
+    if seen.events("scheduler_lost"):
+        return "interrupted"
+    if recorded == "ok":
+        return "ok"
+    if trace.meta.get("engine") not in _JOB_LOGS and seen.never_ok.any():
+        return "failed"
+    good = np.unique(seen.task[seen.ok | seen.outcome_in("cached")])
+    if seen.n and len(good) == len(np.unique(seen.task)):
+        return "ok"
+    return "unknown"
+
+
+def build(trace: Trace, book: Ledger, findings: Sequence[Finding], notes: Sequence[str]) -> Verdict:
+    """Put the verdict together from ranked findings."""
+    status = status_of(trace)
+    return Verdict(
+        sentence=sentence(trace, book, findings, status),
+        status=status,
+        figures=figures(trace, book, findings),
+        findings=tuple(findings),
+        notes=tuple(notes),
+    )
+
+
+def sentence(trace: Trace, book: Ledger, findings: Sequence[Finding], status: Status) -> str:
+    """Word the verdict; a run that did not end well begins with why."""
+    seen = view(trace)
+    run = trace.meta.get("run") or {}
+    lost = seen.events("scheduler_lost")
+    if lost:
+        return _scheduler_lost(seen, lost[0])
+    if status == "failed":
+        return _failed(seen, run, findings)
+    if status == "interrupted":
+        return _interrupted(seen, run)
+    if not seen.n:
+        return "No tasks were recorded."
+    if not findings:
+        return _nothing(seen, book)
+    return _losses(seen, findings, book)
+
+
+def _killed_by(findings: Sequence[Finding]) -> Finding | None:
+    return next((f for f in findings if f.kind == "workers_died"), None)
+
+
+def _failed(seen: View, run: dict[str, Any], findings: Sequence[Finding]) -> str:
+    died = _killed_by(findings)
+    error = str(run.get("error") or "")
+    errors = " ".join(_errors(seen))
+    if died is not None and (
+        "KilledWorker" in error + errors or seen.outcome_in("worker_lost", "oom").any()
+    ):
+        cause = "KilledWorker" if "KilledWorker" in error + errors else "Run failed"
+        return f"{cause}: {_stop(died.title)} {_first(died.advice)}"
+    hours, exits, raised = _failed_hours(seen), _exits(seen), _raised(seen)
+    parts = [text for text in (hours, exits) if text] if exits else []
+    if not exits:
+        # Without exit codes the error says most; hours only where they are many.
+        parts = [text for text in (raised, hours) if text]
+    if parts:
+        return f"Run failed. {_stop('; '.join(parts))}{_blind(seen)}"
+    if error:
+        return f"Run failed: {_stop(short(error, 160))}"
+    if run.get("exit_code") is not None:
+        return f"Run failed with exit code {run['exit_code']}; no task failed."
+    return "Run failed; why was not recorded."
+
+
+def _stop(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _first(advice: str) -> str:
+    """Give the first sentence of an advice, its first alternative only."""
+    head = re.split(r"(?<=[.;])\s", advice, maxsplit=1)[0]
+    return _stop(head.rstrip(";."))
+
+
+def _failed_hours(seen: View) -> str | None:
+    hours = _task_hours(seen)
+    if hours is None or hours[0] <= 0:
+        return None
+    lost, total = hours
+    if lost < MANY_HOURS * total and not np.isfinite(seen.number("exit_code")).any():
+        return None
+    if total >= 1.0:
+        amounts, unit = (format_number(lost, 3), format_number(total, 3)), "task-hours"
+    else:
+        amounts, unit = (
+            (format_number(lost * 3600, 3), format_number(total * 3600, 3)),
+            ("task-seconds"),
+        )
+    return f"{amounts[0]} of {amounts[1]} {unit} ({lost / total:.0%}) went into failed tasks"
+
+
+def _task_hours(seen: View) -> tuple[float, float] | None:
+    """Give (hours of lost attempts, hours of all)."""
+    live = ~seen.outcome_in("cached") & ~seen.nested & ~np.isnan(seen.wall)
+    total = float(seen.wall[live].sum())
+    if total <= 0:
+        return None
+    return float(seen.wall[live & seen.lost].sum()) / 3600.0, total / 3600.0
+
+
+def _exits(seen: View) -> str | None:
+    """Word the commonest exit code of lost attempts."""
+    codes = seen.number("exit_code")[seen.lost]
+    codes = codes[~np.isnan(codes) & (codes != 0)]
+    if not codes.size:
+        return None
+    values, counts = np.unique(codes, return_counts=True)
+    best = int(np.argmax(counts))
+    code = int(values[best])
+    why = " (probably out of memory)" if code in (137, -9) else ""
+    return (
+        f"{format_count(int(counts[best]))} of {format_count(seen.n)} tasks exited with {code}{why}"
+    )
+
+
+def _errors(seen: View) -> list[str]:
+    return [str(e) for e in seen.tasks.filter(seen.lost)["error"].drop_null().to_pylist()]
+
+
+def _raised(seen: View) -> str | None:
+    """Word the commonest error of tasks that never ended well."""
+    rows = seen.tasks.filter(seen.never_ok)
+    pairs = Counter(
+        (str(error).partition(":")[0].strip(), group)
+        for error, group in zip(rows["error"].to_pylist(), rows["group"].to_pylist(), strict=True)
+        if error
+    )
+    n = rows.num_rows
+    if not n:
+        return None
+    tasks = f"{format_count(n)} task{'s' if n > 1 else ''} of {format_count(len(seen.task_ids))}"
+    if not pairs:
+        return f"{tasks} never ended well"
+    (error, group), count = max(pairs.items(), key=lambda item: (item[1], str(item[0])))
+    where = seen.label(seen.groups.index(group)) if group in seen.groups else "a task"
+    text = f"{where} raised {short(error, 40)}"
+    if n == count:
+        return f"{tasks} failed: {text}"
+    return f"{tasks} failed for good: {text} in {format_count(count)} of them"
+
+
+def _blind(seen: View) -> str:
+    """Say that needs are lower bounds where lost attempts have no memory record."""
+    died = seen.lost & (seen.outcome_in("oom") | np.isin(seen.number("exit_code"), (137.0, -9.0)))
+    if died.any() and np.isnan(seen.task_memory[died]).all():
+        return " Failed tasks have no memory record, so needs are lower bounds."
+    return ""
+
+
+def _progress(seen: View) -> str:
+    done = np.unique(seen.task[seen.ok | seen.outcome_in("cached")]).size
+    return f"{format_count(int(done))} of {format_count(len(seen.task_ids))} tasks were done"
+
+
+def _interrupted(seen: View, run: dict[str, Any]) -> str:
+    after = ""
+    if isinstance(run.get("started_ns"), int) and isinstance(run.get("ended_ns"), int):
+        after = f" after {format_seconds((run['ended_ns'] - run['started_ns']) / 1e9)}"
+    elif seen.makespan is not None:
+        after = f" after {format_seconds(seen.makespan)}"
+    signal = run.get("signal")
+    by = f" by signal {signal}" if signal else ""
+    return f"Run interrupted{by}{after}: {_progress(seen)}."
+
+
+def _scheduler_lost(seen: View, event: dict[str, Any]) -> str:
+    reason = f" ({short(event['reason'], 60)})" if event["reason"] else ""
+    at = event["at_s"]
+    when = f" after {format_seconds(at)}" if at is not None and at > 0 else ""
+    return f"Scheduler lost{reason}{when}: {_progress(seen)} by then; what came later is unknown."
+
+
+def _nothing(seen: View, book: Ledger) -> str:
+    facts = f"{format_count(len(seen.task_ids))} tasks"
+    if seen.makespan is not None:
+        facts += f" in {format_seconds(seen.makespan)}"
+    if seen.slots is None:
+        why = "workers and their cores were not recorded, so idle time cannot be told"
+        return f"No cause of loss found: {facts}; {why}."
+    ratio = book.worker_core_s.useful_ratio
+    if ratio is not None:
+        facts += f", {ratio:.0%} of the held core time was useful"
+    failed = int(seen.never_ok.sum())
+    if failed:
+        facts += f"; {format_count(failed)} failed for good"
+    return f"Nothing worth changing: {facts}."
+
+
+def _losses(seen: View, findings: Sequence[Finding], book: Ledger) -> str:
+    top = findings[0]
+    more = len(findings) - 1
+    others = "" if not more else f" {more} more cause{'s' if more > 1 else ''} found."
+    if top.cost_s is None or not seen.makespan:
+        return f"{_stop(top.title)}{others}"
+    share = top.cost_s / seen.makespan
+    return (
+        f"About {format_seconds(top.cost_s)} of {format_seconds(seen.makespan)} ({share:.0%}) "
+        f"avoidable: {_stop(_lower(top.title))}{others}"
+    )
+
+
+def _lower(text: str) -> str:
+    """Begin a clause with a small letter where the word is a plain one."""
+    head = text.split(" ", 1)[0]
+    return text[0].lower() + text[1:] if head.isalpha() and head[1:].islower() else text
+
+
+def figures(trace: Trace, book: Ledger, findings: Sequence[Finding]) -> tuple[Figure, ...]:
+    """Give the four figures of the first screen; an unknown one says why."""
+    seen = view(trace)
+    return (
+        Figure(
+            "Run time",
+            seen.makespan,
+            "s",
+            format_seconds(seen.makespan),
+            "first submission to last end" if seen.makespan is not None else "no task times",
+        ),
+        _efficiency(book),
+        _wasted(book),
+        _fourth(seen, findings),
+    )
+
+
+def _efficiency(book: Ledger) -> Figure:
+    for account in (book.worker_core_s, book.request_core_s):
+        ratio = account.useful_ratio
+        if ratio is not None:
+            text = f"{ratio:.0%} of {format_number(account.held)} core·s"
+            return Figure("Efficiency", ratio, "ratio", text, f"{account.name}: {account.how}")
+    return Figure("Efficiency", None, "ratio", "–", f"cannot tell: {book.worker_core_s.how}")
+
+
+def _gbh(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value < 0.01:  # Too small for hours: 1 GB·h is 3,600 GB·s.
+        return f"{format_number(value * 3600, 2)} GB·s"
+    return f"{format_number(value, 3)} GB·h"
+
+
+def _wasted(book: Ledger) -> Figure:
+    label = "Memory held, not used"
+    accounts: tuple[Account, ...] = (book.worker_gbh, book.request_gbh)
+    for account in accounts:
+        if account.held is None:
+            continue
+        blind = dict(account.wasted).get("unmeasured", 0.0)
+        wasted = (account.wasted_total or 0.0) - blind
+        text = f"{_gbh(wasted)} of {_gbh(account.held)}"
+        if blind > 0.005 * account.held:
+            text += f" ({blind / account.held:.0%} not measured)"
+        return Figure(label, wasted, "GB·h", text, f"{account.name}: {account.how}")
+    return Figure(label, None, "GB·h", "–", f"cannot tell: {book.worker_gbh.how}")
+
+
+def _fourth(seen: View, findings: Sequence[Finding]) -> Figure:
+    hours = _task_hours(seen)
+    if hours is not None and hours[0] > 0 and hours[0] / hours[1] >= FAILED_SHARE:
+        lost, total = hours
+        return Figure(
+            "In failed tasks",
+            lost,
+            "h",
+            f"{format_seconds(lost * 3600)} of {format_seconds(total * 3600)} ({lost / total:.0%})",
+            "durations of attempts that were lost",
+        )
+    priced = [f for f in findings if f.cost_s is not None]
+    if not priced or not seen.makespan:
+        text = "nothing over the noise" if seen.makespan else "–"
+        value = 0.0 if seen.makespan and not findings else None
+        return Figure("Avoidable", value, "s", text, "largest cost among the findings")
+    top = max(priced, key=lambda f: f.cost_s or 0.0)
+    cost = top.cost_s or 0.0
+    return Figure(
+        "Avoidable",
+        cost,
+        "s",
+        f"{format_seconds(cost)} ({cost / seen.makespan:.0%}): {top.kind}",
+        top.cost_how,
+    )

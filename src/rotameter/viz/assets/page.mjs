@@ -1,0 +1,86 @@
+// The page itself: theme, copy buttons, then the timeline.
+import { startTimeline } from "./timeline.mjs";
+
+function startTheme(onChange) {
+  const button = document.getElementById("theme");
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const now = () => document.documentElement.dataset.theme || (dark.matches ? "dark" : "light");
+  const label = () => {
+    button.textContent = now() === "dark" ? "Light theme" : "Dark theme";
+  };
+  button.hidden = false;
+  label();
+  button.addEventListener("click", () => {
+    const next = now() === "dark" ? "light" : "dark";
+    document.documentElement.dataset.theme = next;
+    try {
+      localStorage.setItem("rotameter-theme", next);
+    } catch {
+      // not kept, which is all that is lost
+    }
+    label();
+    onChange();
+  });
+  dark.addEventListener("change", () => {
+    label();
+    onChange();
+  });
+}
+
+function select(node) {
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  const selection = getSelection();
+  selection.removeAllRanges();
+  selection.addRange(range);
+}
+
+function startCopy() {
+  for (const button of document.querySelectorAll("button.copy")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      const code = button.parentElement.querySelector("code");
+      let done = "Copied";
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+      } catch {
+        select(code);
+        done = "Selected";
+      }
+      button.textContent = done;
+      setTimeout(() => {
+        button.textContent = "Copy";
+      }, 1500);
+    });
+  }
+}
+
+function openTarget() {
+  const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+  const holder = target && target.closest("details");
+  if (holder) holder.open = true;
+}
+
+async function start() {
+  let chart = null;
+  const still = document.getElementById("chart-static");
+  if (still) still.hidden = true;
+  startTheme(() => chart && chart.redraw());
+  startCopy();
+  openTarget();
+  addEventListener("hashchange", openTarget);
+  addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll("details")) details.open = true;
+  });
+  try {
+    chart = await startTimeline(document.getElementById("chart"));
+  } catch (error) {
+    const note = document.getElementById("chart-fallback");
+    if (note) note.hidden = false;
+    console.warn("rotameter: the timeline could not be drawn:", error);
+  }
+  globalThis.rotameter_chart = chart;
+  globalThis.rotameter_ready = true;
+}
+
+start();

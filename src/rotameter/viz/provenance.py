@@ -1,0 +1,111 @@
+"""Where the numbers of a report come from, in words."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from rotameter.viz.formats import clip, count, ratio, seconds, size
+
+__all__ = ["provenance_rows"]
+
+SHOWN = 30
+
+
+def _some(items: list[str], what: str) -> list[str]:
+    if len(items) <= SHOWN:
+        return items
+    return [*items[:SHOWN], f"and {len(items) - SHOWN:,} more {what} (in the findings file)"]
+
+
+def _pairs(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return _some([f"{clip(k, 60)}: {clip(v, 200)}" for k, v in value.items()], "entries")
+    return [] if value in (None, [], "") else [clip(value, 400)]
+
+
+def _machine(machine: Any) -> str:
+    if not isinstance(machine, dict):
+        return clip(machine, 200)
+    cores, memory = machine.get("cores"), machine.get("memory_bytes")
+    parts = [
+        clip(machine.get("host") or "unnamed host", 100),
+        f"{count(cores)} cores" if isinstance(cores, (int, float)) else "cores not known",
+        size(memory) if isinstance(memory, (int, float)) else "memory not known",
+        clip(machine.get("system") or "", 100),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _missing(item: Any) -> str:
+    if not isinstance(item, dict):
+        return clip(item, 300)
+    text = f"{clip(item.get('what'), 200)}: {clip(item.get('reason') or 'no reason given', 300)}"
+    return f"{text}; {clip(item['enable'], 200)}" if item.get("enable") else text
+
+
+def _overhead(overhead: Any, task_time_s: float | None) -> list[str]:
+    """Say what the tracer itself cost, against the task time it watched."""
+    if not isinstance(overhead, dict) or not overhead:
+        return ["not recorded"]
+    lines = []
+    for key, value in overhead.items():
+        known = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if known and key.endswith("_s"):
+            part = f" ({ratio(value / task_time_s)} of task time)" if task_time_s else ""
+            lines.append(f"{clip(key[:-2], 60).replace('_', ' ')}: {seconds(value)}{part}")
+        else:
+            lines.append(f"{clip(key, 60)}: {clip(value, 100)}")
+    return lines
+
+
+_TIME_BASE = {
+    "epoch_ns": "nanoseconds since 1970 (UTC), by the clocks of the machines",
+    "relative": "from the start of the run; no calendar time is known",
+}
+
+
+def provenance_rows(document: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """Give label and texts of each line of the provenance section.
+
+    Parameters
+    ----------
+    document : dict
+        As :func:`rotameter.viz.document.findings_document` gives it.
+    """
+    facts, run = document["provenance"], document["run"]
+    command = facts["command"]
+    line = shlex.join(map(str, command)) if isinstance(command, list) else command
+    task_time_s = sum(g["total_wall_s"] or 0.0 for g in document["groups"]) or None
+    base = str(facts["time_base"]) if facts["time_base"] is not None else None
+    machines = facts["machines"] if isinstance(facts["machines"], list) else []
+    missing = facts["not_measured"] if isinstance(facts["not_measured"], list) else []
+    rejected = [
+        f"{clip(r['source'] or 'input', 100)}, line {r['line'] if r['line'] is not None else '?'}: "
+        f"{clip(r['reason'] or 'no reason recorded', 200)}"
+        for r in facts["rejected_examples"]
+    ]
+    records = [
+        f"{count(facts['records'])} in {count(facts['segments'])} segments",
+        f"{count(facts['dropped'])} dropped",
+        f"{count(facts['rejected'])} refused",
+    ]
+    outcomes = [f"{count(n)} {name.replace('_', ' ')}" for name, n in run["outcomes"].items()]
+    engine = clip(facts["engine"] or "unknown", 60)
+    origin = f"{clip(facts['origin'] or 'unknown', 60)}, engine {engine}"
+    rows: list[tuple[str, list[str]]] = [
+        ("Command", [clip(line, 600)] if line else ["not recorded"]),
+        ("Started", [run["started_utc"] or "not known"]),
+        ("Origin", [origin]),
+        ("Versions", _pairs(facts["versions"]) or ["not recorded"]),
+        ("Machines", _some([_machine(m) for m in machines], "machines") or ["not recorded"]),
+        ("Records", [*records, *rejected]),
+        ("Outcomes", outcomes or ["no attempt"]),
+        ("Cost of the tracer", _overhead(facts["overhead"], task_time_s)),
+        ("Not measured", _some([_missing(m) for m in missing], "entries") or ["nothing listed"]),
+        ("Tracer levels", _pairs(facts["levels"]) or ["not recorded"]),
+        ("Time base", [_TIME_BASE.get(base or "", base or "not recorded")]),
+        ("Warnings", _some([clip(w, 500) for w in facts["warnings"]], "warnings") or ["none"]),
+    ]
+    scale = _pairs(facts["scale"])
+    return [*rows, ("Scale", scale)] if scale else rows

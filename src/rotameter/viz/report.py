@@ -1,0 +1,126 @@
+"""The report: one HTML file that opens offline, verdict first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from rotameter.viz.document import findings_document
+from rotameter.viz.matrix import heat
+from rotameter.viz.overview import area_path
+from rotameter.viz.page import MODULES, content_policy, docs_link, environment, script, style
+from rotameter.viz.payload import script_json
+from rotameter.viz.provenance import provenance_rows
+from rotameter.viz.timeline import timeline
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+    from rotameter.values import Verdict
+
+__all__ = ["findings_document", "render"]
+
+ROWS_LIMIT = 100
+_STATUS = {
+    "ok": "Run finished",
+    "failed": "Run failed",
+    "interrupted": "Run interrupted",
+    "unknown": "End of the run not known",
+}
+
+
+def _headline(document: dict[str, Any]) -> list[str]:
+    run = document["run"]
+    many = f"{run['tasks']:,} task{'' if run['tasks'] == 1 else 's'}"
+    if run["attempts"] != run["tasks"]:
+        many += f" in {run['attempts']:,} attempts"
+    return [text for text in (run["started_utc"], run["engine"], many) if text]
+
+
+def _paths(overview: dict[str, Any] | None) -> dict[str, Any]:
+    """Give the curves of the overview and their peaks, rounded up."""
+    paths: dict[str, str | None] = {"running": None, "waiting": None}
+    peaks: dict[str, float] = {"running": 0, "waiting": 0}
+    for key in paths if overview is not None else ():
+        values = overview[key] if overview else None
+        if values is None:
+            continue
+        peaks[key] = max(1, round(max(values) + 0.499))
+        paths[key] = area_path(values, peaks[key])
+    return {"paths": paths, "peaks": peaks}
+
+
+def render(
+    trace: Trace, verdict: Verdict, *, title: str | None = None, docs_url: str | None = None
+) -> str:
+    """Make the report of a run as one HTML page.
+
+    Parameters
+    ----------
+    trace : Trace
+        What happened; any table or column may be empty, the page then says what is missing.
+    verdict : Verdict
+        What it means.
+    title : str, optional
+        Name of the run; shown at the top.
+    docs_url : str, optional
+        Folder or address that holds one page for each finding code (``RM101.html``); without it
+        codes are plain text.
+
+    Returns
+    -------
+    str
+        HTML that needs no network, and no script for the verdict, the findings and all tables.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> from rotameter.values import Verdict
+    >>> page = render(Trace.from_tables({}), Verdict("Nothing ran.", "ok"))
+    >>> page.startswith("<!DOCTYPE html>"), "Nothing ran." in page
+    (True, True)
+    """
+    document = findings_document(trace, verdict)
+    view = timeline(trace, document["incidents"])
+    pairs = document["pairs"]
+    links = {f["id"]: docs_link(docs_url, str(f["code"])) for f in document["findings"]}
+    css, theme_js, page_js = style(), script("theme.js"), script(*MODULES)
+    versions = document["provenance"]["versions"]
+    own = versions.get("rotameter") if isinstance(versions, dict) else None
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            doc=document,
+            title=title or "Report of a run",
+            headline=_headline(document),
+            status_word=_STATUS.get(verdict.status, _STATUS["unknown"]),
+            no_findings=_no_findings(document),
+            links={key: link for key, link in links.items() if link},
+            legend=view.legend,
+            failed_attempts=document["run"]["failed"],
+            marks=Counter(i["mark"] for i in document["incidents"]),
+            timeline_notes=view.notes,
+            timeline_drawn=view.drawn,
+            row_text=view.row_text,
+            payload=Markup(script_json(view.payload)) if view.payload else None,
+            heat=heat(trace, pairs),
+            transferred=sum(p["bytes"] for p in pairs),
+            transferred_p2p=sum(p["p2p_bytes"] for p in pairs),
+            provenance_rows=provenance_rows(document),
+            rows_limit=ROWS_LIMIT,
+            version=own or "",
+            css=Markup(css),
+            theme_js=Markup(theme_js),
+            page_js=Markup(page_js),
+            csp=content_policy([theme_js, page_js], [css]),
+            **_paths(document["overview"]),
+        )
+    )
+
+
+def _no_findings(document: dict[str, Any]) -> str:
+    if not document["run"]["attempts"]:
+        return "The trace holds no task, so no loss can be found."
+    return "No rule found a loss worth a change. What the rules cannot see is listed below."

@@ -1,0 +1,293 @@
+"""The tables of the report: groups, failures and workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rotameter.viz.columns import Floats, Ints, Mask, codes, floats, spans, wall_s
+from rotameter.viz.formats import clip
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["failures", "groups", "workers"]
+
+NAME_LIMIT = 1_000
+FINE = ("ok", "cached", "running", "unknown", "rescheduled")
+_SUMMED = {
+    "read_bytes": "read_bytes",
+    "write_bytes": "write_bytes",
+    "received_bytes": "received_bytes",
+    "transfer_s": "transfer_s",
+    "spill_s": "spill_s",
+}
+
+
+def _sum_known(group: Ints, values: Floats, count: int) -> list[float | None]:
+    """Sum what is known per group; None where nothing is."""
+    known = ~np.isnan(values)
+    totals = np.bincount(group[known], weights=values[known], minlength=count)
+    seen = np.bincount(group[known], minlength=count)
+    return [
+        round(float(t), 6) if n else None
+        for t, n in zip(totals.tolist(), seen.tolist(), strict=True)
+    ]
+
+
+def _quantiles(group: Ints, values: Floats, count: int, at: tuple[float, ...]) -> list[Any]:
+    """Give quantiles per group as values that were observed (nearest rank), None without any."""
+    known = np.flatnonzero(~np.isnan(values))
+    order = known[np.lexsort((values[known], group[known]))]
+    amounts = np.bincount(group[known], minlength=count)
+    first = np.concatenate(([0], np.cumsum(amounts)[:-1])) if count else np.zeros(0, np.int64)
+    columns: list[Any] = [amounts.tolist()]
+    for q in at:
+        rank = np.clip(np.ceil(q * amounts).astype(np.int64) - 1, 0, None)
+        places = np.where(amounts > 0, first + rank, 0)
+        picked = values[order[places]] if len(order) else np.full(count, np.nan)
+        columns.append(
+            [float(v) if n else None for v, n in zip(picked, amounts.tolist(), strict=True)]
+        )
+    return columns
+
+
+def _joint_kind(kinds: set[str]) -> str:
+    """Give the kind of a statistic over numbers of several kinds."""
+    kinds = kinds - {"missing"}
+    if len(kinds) == 1:
+        return kinds.pop()
+    if not kinds:
+        return "missing"
+    if kinds <= {"exact", "sampled", "lower_bound"}:
+        return "lower_bound"  # sampled readings miss what lies between them
+    return "upper_bound" if kinds <= {"exact", "upper_bound"} else "estimate"
+
+
+def _kinds(tasks: pa.Table, group: Ints, count: int, kind: str, value: str) -> list[str]:
+    """Give the joint kind per group of the column that ``kind`` qualifies."""
+    number, names = codes(tasks, kind)
+    known = np.asarray(pc.is_valid(tasks.column(value)).to_numpy(), dtype=bool)
+    label = np.where(number >= 0, number, len(names))
+    pairs = np.unique(np.stack([group[known], label[known]]), axis=1).T.tolist()
+    found: list[set[str]] = [set() for _ in range(count)]
+    for where, which in pairs:
+        found[where].add([*names, "estimate"][which])
+    return [_joint_kind(kinds) for kinds in found]
+
+
+def _origins(trace: Trace) -> dict[str, str]:
+    """Give where each group comes from in the user's code."""
+    events = trace.table("events")
+    events = events.filter(pc.equal(events["kind"], "group_origin"))
+    found: dict[str, str] = {}
+    for row in events.select(["group", "file", "line", "text", "span", "layer"]).to_pylist():
+        if row["group"] is None:
+            continue
+        place = f"{row['file']}:{row['line']}" if row["line"] is not None else row["file"]
+        parts = [place, row["text"], row["span"] and f"span {row['span']}"]
+        if not row["text"] and row["layer"]:
+            parts.append(f"layer {row['layer']}")
+        text = " · ".join(clip(part, 300) for part in parts if part)
+        if text:
+            found.setdefault(row["group"], text)
+    return found
+
+
+def _distinct_tasks(tasks: pa.Table, group: Ints, count: int) -> tuple[list[int], list[int]]:
+    """Give tasks and retries (attempts after a task's first) per group."""
+    name, _ = codes(tasks, "task_id")
+    named = name >= 0
+    _, firsts = np.unique(np.stack([group[named], name[named]]), axis=1, return_index=True)
+    distinct = np.bincount(group[named][firsts], minlength=count)
+    unnamed = np.bincount(group[~named], minlength=count)
+    attempts = np.bincount(group, minlength=count)
+    total = distinct + unnamed
+    return total.tolist(), (attempts - total).tolist()
+
+
+def _failed(tasks: pa.Table) -> Mask:
+    outcome, names = codes(tasks, "outcome")
+    bad = np.array([name not in FINE for name in names] + [False], dtype=bool)
+    return np.asarray(bad[outcome], dtype=bool)
+
+
+def _cached(tasks: pa.Table) -> Mask:
+    outcome, names = codes(tasks, "outcome")
+    is_cached = np.array([name == "cached" for name in names] + [False], dtype=bool)
+    return np.asarray(is_cached[outcome], dtype=bool)
+
+
+def groups(trace: Trace) -> list[dict[str, Any]]:
+    """Sum up each task group, the one with the most task time first.
+
+    Returns
+    -------
+    list of dict
+        Unknown is None; ``total_wall_s`` counts attempts that were not cached; medians and p95
+        are values that were observed; ``peak_memory_kind`` qualifies ``p95_peak_memory_bytes``.
+    """
+    tasks = trace.table("tasks")
+    if not tasks.num_rows:
+        return []
+    code, names = codes(tasks, "group")
+    group = np.where(code >= 0, code, len(names))
+    count = len(names) + 1
+    wall = np.where(_cached(tasks), np.nan, wall_s(tasks))
+    cpu = floats(tasks, "cpu_s")
+    both = ~np.isnan(cpu) & ~np.isnan(wall)
+    cpu_of = np.bincount(group[both], weights=cpu[both], minlength=count)
+    wall_of = np.bincount(group[both], weights=wall[both], minlength=count)
+    totals = _sum_known(group, wall, count)
+    timed, median, p95 = _quantiles(group, wall, count, (0.5, 0.95))
+    memory = _quantiles(group, floats(tasks, "peak_memory_bytes"), count, (0.95, 1.0))
+    kinds = _kinds(tasks, group, count, "peak_memory_kind", "peak_memory_bytes")
+    io_kinds = _kinds(tasks, group, count, "io_kind", "read_bytes")
+    distinct, retries = _distinct_tasks(tasks, group, count)
+    attempts = np.bincount(group, minlength=count).tolist()
+    failed = np.bincount(group[_failed(tasks)], minlength=count).tolist()
+    sums = {key: _sum_known(group, floats(tasks, c), count) for key, c in _SUMMED.items()}
+    whole = sum(t for t in totals if t) or None
+    origins = _origins(trace)
+    found = []
+    for i in range(count):
+        if not attempts[i]:
+            continue
+        name = names[i] if i < len(names) else None
+        total = totals[i]
+        row = {
+            "group": None if name is None else clip(name, NAME_LIMIT),
+            "tasks": distinct[i],
+            "attempts": attempts[i],
+            "failed": failed[i],
+            "retries": retries[i],
+            "timed": timed[i],
+            "total_wall_s": total,
+            "median_wall_s": median[i],
+            "p95_wall_s": p95[i],
+            "share_ratio": None if total is None or not whole else round(total / whole, 6),
+            "cpu_ratio": round(float(cpu_of[i] / wall_of[i]), 4) if wall_of[i] > 0 else None,
+            "with_memory": memory[0][i],
+            "p95_peak_memory_bytes": _whole(memory[1][i]),
+            "max_peak_memory_bytes": _whole(memory[2][i]),
+            "peak_memory_kind": kinds[i],
+            "io_kind": io_kinds[i],
+            "origin": origins.get(name or ""),
+        }
+        row |= {
+            key: _whole(values[i]) if key.endswith("_bytes") else values[i]
+            for key, values in sums.items()
+        }
+        found.append(row)
+    return sorted(found, key=lambda r: (-(r["total_wall_s"] or 0.0), r["group"] or ""))
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else round(number)
+
+
+def failures(trace: Trace) -> list[dict[str, Any]]:
+    """Count the attempts that did not succeed, by group, outcome and error."""
+    tasks = trace.table("tasks")
+    columns = ["group", "outcome", "outcome_kind", "error"]
+    bad = tasks.filter(pa.array(_failed(tasks))).select([*columns, "task_id", "worker"])
+    if not bad.num_rows:
+        return []
+    counted = bad.group_by(columns, use_threads=False).aggregate(
+        [([], "count_all"), ("task_id", "min"), ("worker", "count_distinct")]
+    )
+    rows = [
+        {
+            "group": None if row["group"] is None else clip(row["group"], NAME_LIMIT),
+            "outcome": row["outcome"],
+            "inferred": row["outcome_kind"] == "inferred",
+            "error": None if row["error"] is None else clip(row["error"], 400),
+            "attempts": row["count_all"],
+            "workers": row["worker_count_distinct"],
+            "example": None if row["task_id_min"] is None else clip(row["task_id_min"], 200),
+        }
+        for row in counted.to_pylist()
+    ]
+    return sorted(
+        rows, key=lambda r: (-r["attempts"], r["group"] or "", r["outcome"] or "", r["error"] or "")
+    )
+
+
+def _worker_memory(trace: Trace) -> dict[tuple[str, str], tuple[float, str]]:
+    """Give the largest reading per (worker, metric) and its kind."""
+    samples = trace.table("samples")
+    metrics = pa.array(["rss_bytes", "spill_total_bytes"])
+    samples = samples.filter(pc.is_in(samples["metric"], metrics))
+    if not samples.num_rows:
+        return {}
+    most = samples.group_by(["subject", "metric"]).aggregate([("value", "max"), ("quality", "max")])
+    # A reading of a process that several workers share bounds each of them from above.
+    return {
+        (row["subject"], row["metric"]): (
+            row["value_max"],
+            "upper_bound" if "several workers" in (row["quality_max"] or "") else "lower_bound",
+        )
+        for row in most.to_pylist()
+        if row["value_max"] is not None
+    }
+
+
+def workers(trace: Trace) -> list[dict[str, Any]]:
+    """Sum up each worker's life: how long it was there, how busy, how it ended."""
+    tasks = trace.table("tasks")
+    table = trace.table("workers")
+    when = spans(trace)
+    code, names = codes(tasks, "worker")
+    here = when.known & (code >= 0)
+    busy = np.bincount(
+        code[here],
+        weights=(when.end_ns - when.start_ns)[here] / 1e9,
+        minlength=len(names),
+    )
+    attempts = np.bincount(code[code >= 0], minlength=len(names))
+    failed = np.bincount(code[_failed(tasks) & (code >= 0)], minlength=len(names))
+    at = {name: i for i, name in enumerate(names)}
+    known = table.drop_columns(["devices"]).to_pylist()
+    listed = {row["worker"] for row in known}
+    blank = dict.fromkeys(table.column_names)
+    known += [{**blank, "worker": name} for name in names if name not in listed]
+    first, last = when.first_ns, when.last_ns
+    memory = _worker_memory(trace)
+    found = []
+    for row in known:
+        rss = memory.get((row["worker"], "rss_bytes"), (None, "missing"))
+        spilled = memory.get((row["worker"], "spill_total_bytes"), (None, "missing"))
+        i = at.get(row["worker"])
+        begin = row["started_ns"]
+        end = row["ended_ns"] if row["ended_ns"] is not None else last
+        lived = None
+        if begin is not None and end is not None and end > begin:
+            # Idle time before the run's first task is not the run's loss.
+            lived = (end - max(begin, first if first is not None else begin)) / 1e9
+        busy_s = None if i is None or first is None else round(float(busy[i]), 6)
+        held = lived * row["cores"] if lived and lived > 0 and row["cores"] else None
+        found.append(
+            {
+                "worker": None if row["worker"] is None else clip(row["worker"], NAME_LIMIT),
+                "name": None if row["name"] is None else clip(row["name"], 200),
+                "host": None if row["host"] is None else clip(row["host"], 200),
+                "pid": row["pid"],
+                "cores": row["cores"],
+                "memory_bytes": row["memory_bytes"],
+                "peak_rss_bytes": _whole(rss[0]),
+                "peak_rss_kind": rss[1],
+                "spilled_bytes": _whole(spilled[0]),
+                "lived_s": None if lived is None else round(max(lived, 0.0), 6),
+                "attempts": 0 if i is None else int(attempts[i]),
+                "failed": 0 if i is None else int(failed[i]),
+                "busy_s": busy_s,
+                "busy_ratio": None
+                if held is None or busy_s is None
+                else round(min(busy_s / held, 1.0), 6),
+                "end_reason": None if row["end_reason"] is None else clip(row["end_reason"], 200),
+            }
+        )
+    return sorted(found, key=lambda w: (w["host"] or "", w["worker"] or ""))

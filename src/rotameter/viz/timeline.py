@@ -1,0 +1,282 @@
+"""The timeline: rows of workers, attempts as packed arrays, and marks."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from rotameter.viz.columns import Floats, Ints, Mask, Spans, codes, spans
+from rotameter.viz.formats import clip
+from rotameter.viz.payload import pack, pack_text
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["COLOURS", "Timeline", "pack_lanes", "short_worker", "timeline"]
+
+COLOURS = 6  # groups with a colour of their own; the others share one more
+SLOT_ROWS_LIMIT = 120  # above: one row a worker
+ROWS_LIMIT = 1_000  # above: several workers a row
+NAMES_LIMIT_BYTES = 700_000
+_STATES = {"ok": 0, "cached": 0, "rescheduled": 0, "running": 2, "unknown": 2}
+_TICKS = 4_000_000_000
+_SLACK_NS = 2_000_000
+
+
+@dataclass
+class Timeline:
+    """What the page draws.
+
+    Attributes
+    ----------
+    payload : dict
+        JSON-ready; arrays packed by :func:`rotameter.viz.payload.pack`.
+    legend : list of (slot, group name, attempts)
+    notes : list of str
+        What was merged, guessed or left out, in words.
+    drawn : int
+        Attempts drawn.
+    row_text : str
+        What a row is, in a sentence.
+    """
+
+    payload: dict[str, Any] = field(default_factory=dict)
+    legend: list[tuple[int, str, int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    drawn: int = 0
+    row_text: str = "A row is a slot of a worker, filled in order of time."
+
+
+def pack_lanes(worker: Ints, start: Ints, end: Ints) -> Ints:
+    """Give each attempt the lowest lane of its worker that is free when it starts.
+
+    Times of lost attempts come from another process than those of their neighbours, so an overlap
+    of at most 2 ms and a tenth of the shorter attempt counts as none.
+
+    Parameters
+    ----------
+    worker, start, end : ndarray of int64, shape (n_attempts,), times in nanoseconds
+
+    Returns
+    -------
+    ndarray of int64, shape (n_attempts,)
+        Lane from 0; two attempts of a worker that overlap in time have different lanes.
+
+    Examples
+    --------
+    >>> pack_lanes(np.zeros(3, np.int64), np.array([0, 1, 5]), np.array([4, 6, 9])).tolist()
+    [0, 1, 0]
+    """
+    lanes = np.zeros(len(worker), dtype=np.int64)
+    order = np.lexsort((end, start, worker))
+    result = [0] * len(order)
+    here: int | None = None
+    busy: list[tuple[int, int, int]] = []
+    free: list[int] = []
+    opened = 0
+    rows = zip(worker[order].tolist(), start[order].tolist(), end[order].tolist(), strict=True)
+    for position, (who, begin, finish) in enumerate(rows):
+        if who != here:
+            here, busy, free, opened = who, [], [], 0
+        slack = min(_SLACK_NS, (finish - begin) // 10)
+        while busy and busy[0][0] - begin <= min(slack, busy[0][2] // 10):
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if free:
+            lane = heapq.heappop(free)
+        else:
+            lane, opened = opened, opened + 1
+        heapq.heappush(busy, (finish, lane, finish - begin))
+        result[position] = lane
+    lanes[order] = result
+    return lanes
+
+
+def short_worker(name: str) -> str:
+    """Give a worker's name without its scheme.
+
+    Examples
+    --------
+    >>> short_worker("tcp://10.0.0.1:4000")
+    '10.0.0.1:4000'
+    """
+    return clip(re.sub(r"^[a-z]{2,8}://", "", name), 40)
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+|[0-9]+", name[:200])
+    return [(0, int(p), "") if p.isdecimal() and len(p) <= 18 else (1, 0, p) for p in parts]
+
+
+def _rows(worker: Ints, names: list[str], start: Ints, end: Ints) -> tuple[Ints, list[Any], str]:
+    """Place attempts on rows: slots of a worker, whole workers, or several workers."""
+    present = np.unique(worker)
+    label = {c: names[c] if c >= 0 else "worker not recorded" for c in present.tolist()}
+    ranked = sorted(label, key=lambda c: (c < 0, _natural(label[c])))
+    rank_of = np.zeros(len(names) + 1, dtype=np.int64)
+    rank_of[ranked] = np.arange(len(ranked))
+    rank = rank_of[worker]
+    lane = pack_lanes(rank, start, end)
+    lanes = np.zeros(len(ranked), dtype=np.int64)
+    np.maximum.at(lanes, rank, lane + 1)
+    if int(lanes.sum()) <= SLOT_ROWS_LIMIT:
+        first = np.concatenate(([0], np.cumsum(lanes)))
+        rows = [
+            {"label": short_worker(label[c]), "slot": slot + 1, "of": int(n), "lanes": 1}
+            for c, n in zip(ranked, lanes.tolist(), strict=True)
+            for slot in range(n)
+        ]
+        return first[rank] + lane, rows, ""
+    share = -(-len(ranked) // ROWS_LIMIT)
+    rows = []
+    for at in range(0, len(ranked), share):
+        part = ranked[at : at + share]
+        ends = short_worker(label[part[0]]), short_worker(label[part[-1]])
+        text = ends[0] if share == 1 else f"{ends[0]} to {ends[1]}"
+        rows.append({"label": text, "slot": 1, "of": 1, "lanes": int(lanes[at : at + share].sum())})
+    what = "one row a worker" if share == 1 else f"{share} workers a row"
+    return rank // share, rows, f"{what} ({len(ranked):,} workers, {int(lanes.sum()):,} slots)"
+
+
+def colour_slots(group: Ints, names: list[str], busy: Floats) -> tuple[Ints, list[Any]]:
+    """Give the busiest groups a colour each; returns slot per group code and the legend."""
+    totals = np.bincount(group + 1, weights=busy, minlength=len(names) + 1)[1:]
+    amounts = np.bincount(group + 1, minlength=len(names) + 1)
+    ranked = sorted(range(len(names)), key=lambda c: (-totals[c], names[c]))
+    ranked = [c for c in ranked if amounts[c + 1]]
+    slot_of = np.full(len(names) + 1, COLOURS, dtype=np.int64)
+    top = ranked[:COLOURS]
+    slot_of[top] = np.arange(len(top))
+    legend = [(slot, names[c], int(amounts[c + 1])) for slot, c in enumerate(top)]
+    rest = int(amounts.sum()) - sum(n for _, _, n in legend)
+    if rest:
+        others = len(ranked) - len(top)
+        text = f"{others:,} other group{'s' if others != 1 else ''}" if others else "no group"
+        legend.append((COLOURS, text, rest))
+    return slot_of, legend
+
+
+def _names(tasks: pa.Table, order: Ints) -> dict[str, Any] | None:
+    names = tasks.column("task_id").take(pa.array(order)).to_pylist()
+    packed = pack_text([clip(name or "", 120) for name in names])
+    return packed if len(packed["data"]) <= NAMES_LIMIT_BYTES else None
+
+
+def _arrays(
+    tasks: pa.Table, when: Spans, use: Mask, row: Ints, slot_of: Ints, group: Ints
+) -> dict[str, Any]:
+    """Pack the attempts, sorted by row and start."""
+    first = when.first_ns or 0
+    span_ns = max((when.last_ns or 0) - first, 1)
+    tick_ns = max(1_000, -(-span_ns // _TICKS))
+    start, end = when.start_ns[use] - first, when.end_ns[use] - first
+    order = np.lexsort((start, row))
+    begin = start[order] // tick_ns
+    # Both ends are rounded the same way, so that neighbours touch and busy time stays.
+    length = np.maximum(-(-end[order] // tick_ns) - begin, 0)
+    rows = row[order]
+    step = np.diff(begin, prepend=0)
+    turns = np.flatnonzero(np.diff(rows, prepend=-1))
+    step[turns] = begin[turns]
+    outcome, outcomes = codes(tasks, "outcome")
+    states = np.array([_STATES.get(name, 1) for name in outcomes] + [0], dtype=np.int64)
+    state = np.where(when.open, 2, states[outcome])[use][order]
+    source = np.flatnonzero(use)[order]
+    where = np.where(group[use][order] >= 0, group[use][order], len(slot_of) - 1)
+    return {
+        "tick_ns": int(tick_ns),
+        "span_ns": int(span_ns),
+        "counts": pack(np.bincount(rows, minlength=int(rows.max()) + 1).astype(np.uint32)),
+        "step": pack(step.astype(np.uint32)),
+        "length": pack(length.astype(np.uint32)),
+        "slot": pack(slot_of[where].astype(np.uint8)),
+        "group": pack(where.astype(np.uint16 if len(slot_of) < 65_536 else np.uint32)),
+        "state": pack(state.astype(np.uint8)),
+        "names": _names(tasks, source),
+    }
+
+
+def timeline(trace: Trace, marks: list[dict[str, Any]]) -> Timeline:
+    """Build the timeline of a trace.
+
+    Parameters
+    ----------
+    trace : Trace
+    marks : list of dict
+        Deaths and pauses as :func:`rotameter.viz.incidents.incidents` gives them.
+
+    Returns
+    -------
+    Timeline
+        Empty payload where no attempt has a start; ``notes`` then says so.
+    """
+    tasks = trace.table("tasks")
+    when = spans(trace)
+    view = Timeline()
+    use = when.known
+    if not use.any() or when.first_ns is None:
+        what = "No attempt has a start time" if tasks.num_rows else "The trace holds no task"
+        view.notes.append(f"{what}, so there is no timeline.")
+        return view
+    worker, workers = codes(tasks, "worker")
+    group, groups = codes(tasks, "group")
+    busy = (when.end_ns - when.start_ns)[use] / 1e9
+    slot_of, view.legend = colour_slots(group[use], groups, busy)
+    row, rows, merged = _rows(worker[use], workers, when.start_ns[use], when.end_ns[use])
+    view.payload = _arrays(tasks, when, use, row, slot_of, group)
+    view.payload |= {
+        "rows": rows,
+        "groups": [clip(name, 80) for name in groups] + ["no group"],
+        "colours": COLOURS + 1,
+        "marks": _marks_on_rows(marks, rows, workers, worker[use], row),
+    }
+    view.drawn = int(use.sum())
+    _explain(view, when, merged, tasks.num_rows)
+    return view
+
+
+def _explain(view: Timeline, when: Spans, merged: str, attempts: int) -> None:
+    if merged:
+        view.row_text = f"Rows hold several slots: {merged}."
+    if attempts > view.drawn:
+        view.notes.append(f"{attempts - view.drawn:,} attempts have no start time: not drawn.")
+    still = int(when.open.sum())
+    if still:
+        view.notes.append(
+            f"{still:,} attempts have no end: drawn until their worker's or the run's end."
+        )
+    if view.payload["names"] is None:
+        view.notes.append("Task names are left out of the chart to keep the file small.")
+
+
+def _marks_on_rows(
+    marks: list[dict[str, Any]], rows: list[Any], names: list[str], worker: Ints, row: Ints
+) -> list[dict[str, Any]]:
+    """Place marks on the rows of their workers; without a worker they span all rows."""
+    span_of: dict[str, tuple[int, int]] = {}
+    order = np.lexsort((row, worker))
+    edges = [*np.flatnonzero(np.diff(worker[order], prepend=-2)).tolist(), len(order)]
+    for low, high in pairwise(edges):
+        code = int(worker[order[low]])
+        if code >= 0:
+            span_of[names[code]] = (int(row[order[low]]), int(row[order[high - 1]]))
+    placed = []
+    for mark in marks:
+        if mark["at_s"] is None or mark["mark"] is None:
+            continue
+        low, high = span_of.get(mark["worker"] or "", (0, len(rows) - 1))
+        placed.append(
+            {
+                "s": mark["at_s"],
+                "until_s": mark["until_s"],
+                "kind": mark["mark"],
+                "rows": [low, high],
+                "text": f"{mark['what']}: {clip(mark['worker'] or 'run', 40)}",
+            }
+        )
+    return placed

@@ -1,0 +1,157 @@
+"""The scheduler's hub and the client's inbox, without a cluster."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rotameter.adapters.dask import hub as hub_module
+from rotameter.adapters.dask.hub import Hub
+from rotameter.adapters.dask.transport import Inbox, SegmentStore, WorkerLink, pieces
+from rotameter.profiler.live.segment import MAGIC, encode_frame, read_segment
+
+
+def frame(n, size=10):
+    return encode_frame("deps", ("task_id", "depends_on"), [(str(n), "x" * size)])
+
+
+class Client:
+    """Takes what the hub sends, as the client's stream would."""
+
+    def __init__(self):
+        self.got = []
+        self.gone = False
+
+    def send(self, client, message):
+        if self.gone:
+            raise OSError("gone")
+        self.got.append((message["n"], message["origin"], message["seq"], message["data"]))
+
+
+def seqs(client):
+    return [seq for _, _, seq, _ in client.got]
+
+
+def test_forwards_in_order_within_a_window(monkeypatch):
+    monkeypatch.setattr(hub_module, "WINDOW_BYTES", 1_000)
+    client = Client()
+    hub = Hub(client.send)
+    hub.attach("c")
+    for n in range(20):
+        hub.receive("w", n, frame(n, 200))
+    sent = len(client.got)
+    assert 3 <= sent < 20 and hub.pending == 20
+    while hub.pending:
+        hub.acknowledge(client.got[-1][0], "c")
+    assert seqs(client) == list(range(20))
+    hub.close()
+
+
+def test_holds_spools_and_drains_to_the_next_client(monkeypatch, tmp_path):
+    monkeypatch.setattr(hub_module, "HELD_LIMIT_BYTES", 1_000)
+    monkeypatch.setattr(hub_module.tempfile, "tempdir", str(tmp_path))
+    client = Client()
+    hub = Hub(client.send)
+    frames = [frame(n, 300) for n in range(30)]
+    for n, data in enumerate(frames):
+        hub.receive(f"w{n % 3}", n // 3, data)
+    assert hub.pending == 30 and hub.spool_folder is not None
+    hub.attach("c")
+    while hub.pending:
+        hub.acknowledge(client.got[-1][0], "c")
+    assert [data for *_, data in client.got] == frames
+    assert hub.lost_batches == 0 and hub.spool_folder is None
+    assert list(tmp_path.iterdir()) == []
+    hub.close()
+
+
+def test_what_a_lost_client_had_not_acknowledged_is_sent_again():
+    client = Client()
+    hub = Hub(client.send)
+    hub.attach("c")
+    for n in range(4):
+        hub.receive("w", n, frame(n))
+    hub.acknowledge(1, "c")
+    hub.detach("c")
+    hub.receive("w", 4, frame(4))
+    hub.attach("d")
+    assert seqs(client) == [0, 1, 2, 3, 2, 3, 4]
+    hub.acknowledge(client.got[-1][0], "c")  # of the old client: not heard
+    assert hub.pending == 3
+    client.gone = True
+    hub.receive("w", 5, frame(5))
+    assert hub.client is None and hub.pending == 4
+
+
+def test_the_spool_is_bounded_and_what_is_left_is_a_trace(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(hub_module, "HELD_LIMIT_BYTES", 100)
+    monkeypatch.setattr(hub_module.tempfile, "tempdir", str(tmp_path))
+    hub = Hub(Client().send, spool_limit_bytes=2_000)
+    for n in range(30):
+        hub.receive("w", n, frame(n, 200))
+    assert hub.lost_batches > 0
+    hub.close()
+    assert "no client took these records" in caplog.text
+    (folder,) = tmp_path.iterdir()
+    (segment,) = (folder / "segments").iterdir()
+    read = read_segment(segment.read_bytes())
+    assert read.records + hub.lost_batches == 30 and read.torn_bytes == 0
+
+
+def test_a_scheduler_that_writes_its_own_trace(tmp_path):
+    hub = Hub(Client().send, SegmentStore(str(tmp_path)))
+    hub.receive("w", 0, frame(0))
+    hub.receive("v", 0, frame(1))
+    hub.close()
+    assert len(list((tmp_path / "segments").iterdir())) == 2
+
+
+def test_the_inbox_writes_each_message_once(tmp_path):
+    acknowledged = []
+    inbox = Inbox(str(tmp_path), lambda error: pytest.fail(str(error)))
+    for n, seq in enumerate([0, 1, 1, 0, 2]):
+        inbox.receive(acknowledged.append, n, "w", seq, frame(seq))
+    inbox.close()
+    assert acknowledged == [0, 1, 2, 3, 4] and inbox.batches == 3
+    (segment,) = (tmp_path / "segments").iterdir()
+    assert [f.values[0][0] for f in read_segment(segment.read_bytes()).frames] == ["0", "1", "2"]
+    assert oct(os.stat(tmp_path / "segments").st_mode)[-3:] == "700"
+
+
+def test_a_full_disk_is_told_once_and_acknowledged(tmp_path, monkeypatch):
+    errors, acknowledged = [], []
+    inbox = Inbox(str(tmp_path), errors.append)
+    monkeypatch.setattr(inbox.store, "append", _no_space)
+    for n in range(3):
+        inbox.receive(acknowledged.append, n, "w", n, frame(n))
+    inbox.close()
+    assert len(errors) == 1 and acknowledged == [0, 1, 2] and inbox.lost_batches == 3
+
+
+def _no_space(origin, data):
+    raise OSError(28, "No space left on device")
+
+
+def test_pieces_are_whole_frames():
+    frames = b"".join(frame(n, 50 * n) for n in range(20))
+    cut = pieces(frames, limit=500)
+    assert b"".join(cut) == frames and len(cut) > 3
+    assert all(read_segment(MAGIC + piece).torn_bytes == 0 for piece in cut)
+    assert pieces(b"") == []
+
+
+def test_a_link_without_a_worker_refuses():
+    with pytest.raises(OSError):
+        WorkerLink("w").write(frame(0))
+
+
+def test_two_origins_do_not_share_a_segment(tmp_path):
+    store = SegmentStore(str(tmp_path))
+    store.append("a", frame(0))
+    store.close()
+    store = SegmentStore(str(tmp_path))
+    store.append("a", frame(1))
+    store.close()
+    assert sorted(p.name for p in Path(tmp_path, "segments").iterdir()) == ["a-0.seg", "a-1.seg"]

@@ -1,0 +1,100 @@
+"""What every test gets: the shared folder, and a check that nothing was left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+REPO = Path(__file__).resolve().parent.parent
+
+# The machine may be busy: a slow example is no failure. CI repeats the same examples.
+settings.register_profile(
+    "rotameter",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+    print_blob=True,
+)
+settings.load_profile("rotameter")
+
+# Threads of Dask, asyncio and the runner that live as long as the process.
+PROCESS_WIDE = (
+    "asyncio_",
+    "Dask-",
+    "IO loop",
+    "MainThread",
+    "Profile",
+    "pytest_timeout",
+    "TCP-Executor",
+    "ThreadPoolExecutor-",
+)
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    """The checkout."""
+    return REPO
+
+
+@pytest.fixture(scope="session")
+def rotameter_shared() -> Path:
+    """The folder of shared data: $ROTAMETER_SHARED, or ../shared beside the checkout."""
+    folder = Path(os.environ.get("ROTAMETER_SHARED") or REPO.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip(f"no shared data at {folder}; set ROTAMETER_SHARED to its path")
+    return folder
+
+
+def _threads() -> set[threading.Thread]:
+    return {
+        thread
+        for thread in threading.enumerate()
+        if thread.is_alive() and not thread.daemon and not thread.name.startswith(PROCESS_WIDE)
+    }
+
+
+def _trace_files() -> list[str]:
+    found = []
+    with contextlib.suppress(OSError):  # no /proc here
+        for number in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                target = os.readlink(f"/proc/self/fd/{number}")
+                if ".rmt/" in target:
+                    found.append(target)
+    return found
+
+
+def _open_trace() -> object | None:
+    """Give the trace that is open in this process, without importing rotameter."""
+    live = sys.modules.get("rotameter.profiler.live.session")
+    return "in this process" if live is not None and live.active is not None else None
+
+
+def _left_behind(threads: set[threading.Thread], files: list[str], trace: object) -> list[str]:
+    left = [f"thread {thread.name}" for thread in _threads() - threads]
+    now = _trace_files()
+    if len(now) > len(files):
+        left += [f"open file {path}" for path in sorted(set(now) - set(files)) or now]
+    if trace is None and (open_now := _open_trace()) is not None:
+        left.append(f"a trace open {open_now}")
+    return left
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> Iterator[None]:
+    """Fail a test that leaves a thread, an open trace file or an open trace."""
+    threads, files, trace = _threads(), _trace_files(), _open_trace()
+    yield
+    deadline = time.monotonic() + 3.0
+    while left := _left_behind(threads, files, trace):
+        if time.monotonic() > deadline:
+            pytest.fail("left behind: " + "; ".join(left), pytrace=False)
+        time.sleep(0.02)

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+
+from rotameter.profiler.stats import SUMMED, stats
+from rotameter.profiler.trace import Trace
+
+S = 10**9
+
+
+def test_the_counts_and_sums() -> None:
+    trace = Trace.from_tables(
+        {
+            "tasks": [
+                {"task_id": "a", "attempt": 1, "outcome": "failed", "submitted_ns": 5 * S,
+                 "started_ns": 10 * S, "ended_ns": 12 * S, "cpu_s": 1.5, "read_bytes": 7},
+                {"task_id": "a", "attempt": 2, "outcome": "ok", "started_ns": 12 * S,
+                 "ended_ns": 15 * S, "wall_s": 2.5, "read_bytes": 2**53 + 1},
+                {"task_id": "b", "outcome": "cached", "wall_s": 100.0},
+                {"task_id": "c", "outcome": None},
+            ],
+            "deps": [{"task_id": "b", "depends_on": "a"}],
+            "rejects": [{"source": "x", "line": 3, "reason": "no"}],
+        }
+    )  # fmt: skip
+    made = stats(trace)
+    assert list(made) == [
+        "schema", "tasks", "attempts", "deps", "rejected", "outcomes", "makespan_s", "task_wall_s",
+        "compute_s", "sums", "warnings",
+    ]  # fmt: skip
+    assert (made["schema"], made["tasks"], made["attempts"]) == (1, 3, 4)
+    assert (made["deps"], made["rejected"]) == (1, 1)
+    assert made["outcomes"] == {"cached": 1, "failed": 1, "ok": 1, "unknown": 1}
+    assert made["makespan_s"] == 10.0
+    assert made["task_wall_s"] == 4.5
+    assert made["compute_s"] == 4.5
+    assert made["sums"]["cpu_s"] == {"sum": 1.5, "n": 1}
+    assert made["sums"]["read_bytes"] == {"sum": 2**53 + 8, "n": 2}
+    assert made["sums"]["gpu_s"] == {"sum": None, "n": 0}
+    assert set(made["sums"]) == set(SUMMED)
+    json.dumps(made, allow_nan=False)
+
+
+def test_compute_intervals_count_before_durations() -> None:
+    spans = [("compute", 0, 2), ("transfer", 2, 3), ("compute", 3, 4)]
+    trace = Trace.from_tables(
+        {
+            "tasks": [{"task_id": "a", "wall_s": 9.0}],
+            "intervals": [
+                {"task_id": "a", "kind": kind, "start_ns": low * S, "end_ns": high * S}
+                for kind, low, high in spans
+            ],
+        }
+    )
+    assert stats(trace)["compute_s"] == 3.0
+
+
+def test_nothing_known_is_null_not_zero() -> None:
+    for tables in ({}, {"tasks": [{"task_id": "a"}]}):
+        made = stats(Trace.from_tables(tables))
+        assert made["makespan_s"] is None
+        assert made["task_wall_s"] is None
+        assert made["compute_s"] is None

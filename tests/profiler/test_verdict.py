@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rotameter.profiler.diagnose import diagnose
+from rotameter.profiler.trace import Trace
+from rotameter.profiler.verdict import status_of
+
+S = 10**9
+
+
+def task(name: str, outcome: str = "ok", hours: float = 1.0, **more: Any) -> dict[str, Any]:
+    return {
+        "task_id": name,
+        "group": "assemble",
+        "outcome": outcome,
+        "wall_s": hours * 3600,
+        **more,
+    }
+
+
+def sentence(tasks: list[dict[str, Any]], **meta: Any) -> str:
+    events = meta.pop("events", [])
+    return diagnose(Trace.from_tables({"tasks": tasks, "events": events}, meta)).sentence
+
+
+def test_a_failed_pipeline_begins_with_where_the_hours_went() -> None:
+    tasks = [task(f"a{i}") for i in range(4)]
+    tasks += [task(f"b{i}", "failed", 2.0, exit_code=137) for i in range(3)]
+    tasks[-1]["exit_code"] = 1
+    assert sentence(tasks, run={"status": "failed"}) == (
+        "Run failed. 6 of 10 task-hours (60%) went into failed tasks; "
+        "2 of 7 tasks exited with 137 (probably out of memory). "
+        "Failed tasks have no memory record, so needs are lower bounds."
+    )
+
+
+def test_a_raised_error_is_named_with_its_group() -> None:
+    origin = {"kind": "group_origin", "group": "assemble", "file": "x/run.py", "line": 7}
+    tasks = [task("a"), task("b", "failed", 0.0, error="ValueError: bad")]
+    assert sentence(tasks, run={"status": "failed"}, events=[origin]) == (
+        "Run failed. 1 task of 2 failed: `assemble` (run.py:7) raised ValueError."
+    )
+    tasks.append(task("c", "failed", 0.0))
+    assert "2 tasks of 3 failed for good: `assemble` raised ValueError in 1 of them" in sentence(
+        tasks, run={"status": "failed"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ({"status": "failed", "error": "KeyError: 'x'"}, "Run failed: KeyError: 'x'."),
+        ({"status": "failed", "exit_code": 3}, "Run failed with exit code 3; no task failed."),
+        ({"status": "failed"}, "Run failed; why was not recorded."),
+        (
+            {"status": "interrupted", "started_ns": 0, "ended_ns": 9 * S},
+            "Run interrupted after 9 s: 1 of 2 tasks were done.",
+        ),
+        (
+            {"status": "interrupted", "signal": 15},
+            "Run interrupted by signal 15: 1 of 2 tasks were done.",
+        ),
+    ],
+)
+def test_why_comes_first(run: dict[str, Any], expected: str) -> None:
+    assert sentence([task("a"), task("b", "running")], run=run) == expected
+
+
+def test_a_lost_scheduler_comes_before_all_else() -> None:
+    lost = {"kind": "scheduler_lost", "reason": "connection closed", "at_ns": 5 * S}
+    tasks = [task("a", started_ns=0, ended_ns=S), task("b", "running", started_ns=S)]
+    found = sentence(tasks, run={"status": "failed", "error": "CommClosedError"}, events=[lost])
+    assert found == (
+        "Scheduler lost (connection closed) after 5 s: 1 of 2 tasks were done by then; "
+        "what came later is unknown."
+    )
+
+
+@pytest.mark.parametrize(
+    ("tasks", "meta", "expected"),
+    [
+        ([task("a", "failed"), task("a")], {}, "ok"),  # the retry went well
+        ([task("a", "failed")], {}, "failed"),
+        ([task("a", "failed")], {"engine": "slurm"}, "unknown"),
+        ([task("a", "failed")], {"run": {"status": "ok"}}, "ok"),
+        ([task("a")], {"run": {"status": "unknown"}}, "ok"),
+        ([task("a", "running")], {}, "unknown"),
+        ([], {}, "unknown"),
+        ([task("a")], {"run": {"status": "interrupted"}}, "interrupted"),
+    ],
+)
+def test_the_status(tasks: list[dict[str, Any]], meta: dict[str, Any], expected: str) -> None:
+    assert status_of(Trace.from_tables({"tasks": tasks}, meta)) == expected
+
+
+def test_nothing_worth_changing_is_said() -> None:
+    worker = {"worker": "w", "started_ns": 0, "ended_ns": 10 * S, "cores": 1.0,
+              "memory_bytes": 4 * S}  # fmt: skip
+    tasks = [
+        task(f"a{i}", worker="w", started_ns=i * S, ended_ns=(i + 1) * S) | {"wall_s": 1.0}
+        for i in range(10)
+    ]
+    verdict = diagnose(Trace.from_tables({"tasks": tasks, "workers": [worker]}))
+    assert verdict.sentence == (
+        "Nothing worth changing: 10 tasks in 10 s, 100% of the held core time was useful."
+    )
+    assert [figure.label for figure in verdict.figures] == [
+        "Run time", "Efficiency", "Memory held, not used", "Avoidable",
+    ]  # fmt: skip
+    assert verdict.figures[0].text == "10 s"
+    assert verdict.figures[1].text == "100% of 10 core·s"
+    assert "100% not measured" in verdict.figures[2].text
+    assert verdict.figures[3].value == 0.0
+
+
+def test_failed_hours_become_the_fourth_figure() -> None:
+    verdict = diagnose(Trace.from_tables({"tasks": [task("a"), task("b", "failed", 3.0)]}))
+    assert verdict.figures[3].label == "In failed tasks"
+    assert verdict.figures[3].text == "3 h of 4 h (75%)"
+
+
+def test_unknown_figures_say_why() -> None:
+    verdict = diagnose(Trace.from_tables({"tasks": [{"task_id": "a"}]}))
+    assert all(figure.text == "–" and figure.how for figure in verdict.figures)
+    assert any("no task has times" in note for note in verdict.notes)
+
+
+def test_without_workers_it_does_not_claim_that_all_is_well() -> None:
+    assert sentence([task("a")], run={"status": "ok"}) == (
+        "No cause of loss found: 1 tasks; workers and their cores were not recorded, "
+        "so idle time cannot be told."
+    )

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import math
+import re
+from html.parser import HTMLParser
+from importlib import resources
+from typing import Any
+
+import jsonschema
+import pytest
+from tests.support.synthetic import HOSTILE, synthetic_meta, synthetic_trace, synthetic_verdict
+
+from rotameter.profiler.trace import Trace
+from rotameter.values import Evidence, Figure, Finding, Verdict
+from rotameter.viz.page import MODULES, content_policy, docs_link, script, style
+from rotameter.viz.report import findings_document, render
+
+SCHEMA = json.loads((resources.files("rotameter.viz") / "findings.schema.json").read_text())
+CASES: dict[str, dict[str, Any]] = {
+    "usual": {"tasks": 500, "deaths": 1, "failed": 0.05},
+    "nothing": {"tasks": 0},
+    "one task": {"tasks": 1},
+    "no times": {"tasks": 50, "times": "none"},
+    "relative times": {"tasks": 50, "times": "relative"},
+    "hostile": {"tasks": 60, "groups": 10, "hostile": True, "failed": 0.2, "deaths": 1},
+    "many": {"tasks": 900, "groups": 300, "workers": 150, "threads": 1},
+}
+
+
+class _Page(HTMLParser):
+    """What a page holds: tags, attributes, and the text outside scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self._raw = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._raw += tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._raw -= tag in ("script", "style")
+
+    def handle_data(self, data: str) -> None:
+        if not self._raw:
+            self.text.append(data)
+
+
+def _parse(page: str) -> tuple[_Page, str]:
+    parsed = _Page(page)
+    return parsed, re.sub(r"\s+", " ", " ".join(parsed.text))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_document_fits_its_schema_and_is_valid_json(case: str) -> None:
+    trace = synthetic_trace(**CASES[case])
+    document = findings_document(trace, synthetic_verdict("ok", hostile=case == "hostile"))
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_makes_a_page_that_names_no_other_file(case: str) -> None:
+    page = render(synthetic_trace(**CASES[case]), synthetic_verdict("ok"))
+    parsed, _ = _parse(page)
+    for tag, attributes in parsed.tags:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "base", "form")
+        assert "src" not in attributes
+        assert "style" not in attributes
+        assert not [name for name in attributes if name.startswith("on")]
+        if tag == "a":
+            assert str(attributes["href"]).startswith("#")
+    assert "url(" not in style()
+    assert "@import" not in style()
+    ids = [attributes["id"] for _, attributes in parsed.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_same_input_same_page() -> None:
+    pages = [render(synthetic_trace(300, deaths=1), synthetic_verdict()) for _ in range(2)]
+    assert pages[0] == pages[1]
+
+
+def test_the_verdict_comes_first_and_says_why_a_run_failed() -> None:
+    _, text = _parse(render(synthetic_trace(10), synthetic_verdict("failed")))
+    assert text.index("Run failed") < text.index("The run failed after 1 min 35 s: KilledWorker")
+    assert text.index("KilledWorker") < text.index("Makespan") < text.index("What we saw")
+
+
+def test_findings_show_cost_evidence_and_cure() -> None:
+    page = render(synthetic_trace(10), synthetic_verdict(), docs_url="https://d.example.org/f/")
+    parsed, text = _parse(page)
+    for piece in (
+        "Critical",
+        "41.2 s",
+        "80 %: 30.1 s to 52.7 s",
+        "0.31 GB·h",
+        "replayed without the deaths; replay error 4 %",
+        "2.1 GB",
+        "upper bound, 167 observations",
+        "Confidence: high",
+        "Run at most one reduce at a time",
+        'LocalCluster(n_workers=4, threads_per_worker=1, memory_limit="4GB")',
+        "disk time was not recorded, so its share of the run cannot be told",
+        "Evidence (4)",
+        "Cannot tell how much time the garbage collector took",
+        "12 records were dropped",
+        "torn tail",
+    ):
+        assert piece in text, piece
+    links = [a.get("href") for tag, a in parsed.tags if tag == "a"]
+    assert "https://d.example.org/f/RM101.html" in links
+    assert "#F01" in links
+    assert [a["id"] for tag, a in parsed.tags if tag == "tr" and "id" in a] == [
+        "F01",
+        "F02",
+        "F03",
+        "F04",
+    ]
+
+
+def test_hostile_text_stays_text() -> None:
+    trace = synthetic_trace(
+        80,
+        groups=10,
+        hostile=True,
+        deaths=1,
+        failed=0.3,
+        meta=synthetic_meta(command=list(HOSTILE), warnings=list(HOSTILE), levels={HOSTILE[0]: 1}),
+    )
+    verdict = synthetic_verdict("failed", hostile=True)
+    odd = [
+        dataclasses.replace(
+            finding,
+            title=HOSTILE[i],
+            advice=HOSTILE[i + 1],
+            change=HOSTILE[2] + HOSTILE[3] + HOSTILE[6],
+            cost_how=HOSTILE[1],
+            evidence=(Evidence(HOSTILE[0], HOSTILE[2], HOSTILE[1], HOSTILE[1], 3),),
+        )
+        for i, finding in enumerate(verdict.findings)
+    ]
+    verdict = dataclasses.replace(verdict, findings=tuple(odd), notes=HOSTILE)
+    page = render(trace, verdict, title=HOSTILE[2], docs_url="javascript:alert(1)//")
+    parsed, text = _parse(page)
+    scripts = [a for tag, a in parsed.tags if tag == "script"]
+    assert len(scripts) == 3
+    assert not [tag for tag, _ in parsed.tags if tag == "img"]
+    assert "javascript:" not in page
+    assert "<script>window.pwned=1</script>" in text  # as text
+    assert "49" not in re.findall(r"\{\{ 7\*7 \}\}|49 \{%", text)
+    for hidden in ("\u202e", "\u2066", "\u2028", "\x1b", "\x00"):
+        assert hidden not in page
+    assert len(page) < 400_000
+    assert "x" * 2_001 not in page
+    longest = max((len(v or "") for _, a in parsed.tags for k, v in a.items() if k == "title"))
+    assert longest <= 400
+
+
+def test_text_that_cannot_be_encoded_is_replaced() -> None:
+    verdict = Verdict("bad \ud800 text", "ok", notes=("\udfff",))
+    page = render(Trace.from_tables({}), verdict)
+    page.encode()
+    json.dumps(findings_document(Trace.from_tables({}), verdict)).encode()
+
+
+def test_numbers_that_are_not_finite_become_unknown() -> None:
+    finding = Finding("RM1", "x", "info", "t", cost_s=math.nan, cost_gbh=math.inf)
+    verdict = Verdict("s", "ok", (Figure("f", math.nan, "s", "?"),), (finding,))
+    document = findings_document(Trace.from_tables({}), verdict)
+    assert document["findings"][0]["cost_s"] is None
+    assert document["figures"][0]["value"] is None
+    render(Trace.from_tables({}), verdict)
+
+
+def test_what_is_missing_is_said() -> None:
+    _, text = _parse(render(synthetic_trace(20, times="none", transfers=False), Verdict("v", "ok")))
+    assert "No attempt has a start time" in text
+    assert "No transfer between workers was recorded." in text
+    assert "No rule found a loss worth a change." in text
+    bare = Trace.from_tables({"tasks": [{"task_id": "a"}]})
+    document = findings_document(bare, Verdict("v", "unknown"))
+    assert document["groups"][0]["total_wall_s"] is None
+    assert document["overview"] is None
+    _, text = _parse(render(Trace.from_tables({}), Verdict("Nothing.", "unknown")))
+    assert "The trace holds no task" in text
+    assert "not recorded" in text
+
+
+def test_only_hashed_scripts_and_styles_may_act() -> None:
+    page = render(synthetic_trace(10), synthetic_verdict())
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)
+    policy = html.unescape(policy)
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    allowed = content_policy([script("theme.js"), script(*MODULES)], [style()])
+    assert str(allowed["script"]) in policy
+    assert str(allowed["style"]) in policy
+
+
+def test_the_script_is_one_scope_without_imports() -> None:
+    text = script(*MODULES)
+    assert not re.search(r"^(import|export) ", text, flags=re.M)
+    assert text.startswith("(() => {")
+
+
+@pytest.mark.parametrize("base", [None, "", "javascript:x", "data:text/html,x", "ht tp://x"])
+def test_unsafe_addresses_make_no_link(base: str | None) -> None:
+    assert docs_link(base, "RM101") is None
+
+
+@pytest.mark.parametrize("base", ["https://d.example.org", "docs", "../docs/", "/d", "file:///d"])
+def test_safe_addresses_make_a_link(base: str) -> None:
+    assert docs_link(base, "RM101") == f"{base.rstrip('/')}/RM101.html"
+    assert docs_link(base, "RM/101") is None
+
+
+def test_a_large_trace_stays_within_its_size() -> None:
+    trace = synthetic_trace(100_000, workers=8, threads=4, groups=40, failed=0.01, deaths=3)
+    assert len(render(trace, synthetic_verdict()).encode()) <= 3_000_000
