@@ -49,7 +49,8 @@ def stats(trace: Trace) -> dict[str, Any]:
     dict
         ``task_wall_s`` is the sum over attempts not taken from a cache; ``compute_s`` the sum of
         compute intervals, else of durations less what was spent on transfer and deserialising
-        inside them; ``sums`` holds, per column, the total and how many attempts had a value.
+        inside them; ``sums`` holds, per column, the total over attempts that are not nested in
+        another recorded task, and how many of them had a value.
 
     Examples
     --------
@@ -66,6 +67,8 @@ def stats(trace: Trace) -> dict[str, Any]:
     cached = seen.outcome_in("cached")
     wall = seen.wall[~cached]
     known = wall[~np.isnan(wall)]
+    # What a nested task used is in the readings of the task around it already.
+    outer = seen.tasks.filter(pa.array(~seen.nested))
     return {
         "schema": 1,
         "tasks": len(seen.task_ids),
@@ -76,7 +79,7 @@ def stats(trace: Trace) -> dict[str, Any]:
         "makespan_s": None if seen.makespan is None else round(seen.makespan, 9),
         "task_wall_s": round(float(known.sum()), 9) if known.size else None,
         "compute_s": _compute(trace),
-        "sums": {name: _sum(seen.tasks[name]) for name in SUMMED},
+        "sums": {name: _sum(outer[name]) for name in SUMMED},
         "warnings": [str(text) for text in trace.warnings],
     }
 

@@ -1,8 +1,8 @@
 """Bounded buffers in front of a sink, drained by one background thread a process.
 
 The traced thread only appends a tuple to a deque. The drain thread encodes batches and hands the
-sink at most two appends a second (more only when each is megabytes long). When a buffer is full, or the sink cannot take more, records
-are dropped and counted, and the count itself is recorded.
+sink at most two appends a second (more only when each is megabytes long). When a buffer is full,
+or the sink cannot take more, records are dropped and counted, and the count itself is recorded.
 """
 
 from __future__ import annotations
