@@ -201,6 +201,21 @@ def test_cancelled_attempts(client, tmp_path):
     assert {t["outcome"] for t in tasks} == {"cancelled"}
 
 
+def test_a_restart_is_no_death(client, tmp_path):
+    if client.scheduler.address.startswith("inproc"):
+        pytest.skip("workers without nannies are not restarted")
+
+    def work():
+        client.gather(client.map(nap, range(6000, 6005)))
+        client.restart()
+        client.gather(client.map(nap, range(6005, 6010)))
+
+    _, trace, facts = traced(client, tmp_path / "run.rmt", work)
+    assert outcomes(trace) == {("nap", "ok"): 10} and facts["missing"] == []
+    removed = rows(trace, "events", kind="worker_removed")
+    assert [(e["expected"], e["reason"]) for e in removed] == [(True, "restart")] * 2
+
+
 def test_a_trace_after_a_trace(client, tmp_path):
     for n in range(2):
         folder = tmp_path / f"run{n}.rmt"

@@ -182,13 +182,15 @@ def test_spooled_segment_is_found_or_named(folder: Path, tmp_path: Path) -> None
     spool = tmp_path / "worker-h-9-0.seg"
     spool.write_bytes(MAGIC + _tasks({"task_id": "a"}))
     note = folder / "segments" / "worker-h-9-0.spool"
-    note.write_text(str(spool))
+    note.write_text(json.dumps({"path": str(spool), "host": "node7"}))
     assert len(store.open_trace(folder).tasks) == 1
     spool.unlink()
     with pytest.raises(EmptyTrace):
         store.open_trace(folder)
     _segment(folder, "client-h-1-0.seg", _tasks({"task_id": "b"}))
-    assert "not here" in store.open_trace(folder, warn=False).warnings[0]
+    assert "node7 and is not here" in store.open_trace(folder, warn=False).warnings[0]
+    note.write_text("{torn")
+    assert "unknown host" in store.open_trace(folder, warn=False).warnings[0]
 
 
 def test_damaged_parquet_leaves_the_other_tables(tmp_path: Path) -> None:

@@ -46,12 +46,10 @@ def merge_segment_metas(
     for meta in metas:
         if not isinstance(meta, Mapping):
             continue
-        if meta.get("end"):
-            for key in ("encode_s", "probe_s"):
-                value = meta.get(key)
-                if isinstance(value, (int, float)):
-                    overhead[key] = overhead.get(key, 0.0) + value
-            continue
+        _add_costs(overhead, meta)
+        _add_costs(overhead, meta.get("overhead"))
+        if isinstance(meta.get("faults"), int):
+            merged["faults"] = merged.get("faults", 0) + meta["faults"]
         if meta.get("host"):
             facts = ("host", "cores", "memory_bytes", "system")
             known = {m.get("host") for m in machines}
@@ -75,6 +73,13 @@ def merge_segment_metas(
     merged["records"] = sum(len(t) for t in tables.values())
     merged["dropped"] = _dropped(tables)
     return merged
+
+
+def _add_costs(overhead: dict[str, float], said: Any) -> None:
+    for key in ("encode_s", "probe_s"):
+        value = said.get(key) if isinstance(said, Mapping) else None
+        if isinstance(value, (int, float)):
+            overhead[key] = overhead.get(key, 0.0) + value
 
 
 def _dropped(tables: Mapping[str, pa.Table]) -> int:

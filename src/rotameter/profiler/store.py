@@ -125,14 +125,21 @@ def _segment_files(folder: Path) -> tuple[list[Path], list[str]]:
     for note in sorted(place.glob("*.spool")):
         if note.stem in have:
             continue
-        target = Path(note.read_text(encoding="utf-8", errors="replace").strip())
+        target, host = _spooled_at(note)
         if target.suffix == ".seg" and target.is_file():
             files.append(target)
         else:
-            lost.append(
-                f"segment {note.stem} waits in node-local storage ({target}) and is not here"
-            )
+            lost.append(f"segment {note.stem} waits in local storage of {host} and is not here")
     return files, lost
+
+
+def _spooled_at(note: Path) -> tuple[Path, str]:
+    """Where a note says that its segment waits, and on which host."""
+    try:
+        said = json.loads(note.read_text(encoding="utf-8", errors="replace"))
+        return Path(said["path"]), str(said["host"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return Path(), "an unknown host"
 
 
 def _read_segments(files: Iterable[Path]) -> tuple[list[SegmentRead], list[str]]:

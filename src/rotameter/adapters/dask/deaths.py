@@ -105,6 +105,7 @@ class Deaths:
         self._workers: dict[str, Any] = {}
         self._waiting: dict[str, _Death] = {}
         self._exits: dict[str, dict[str, Any]] = {}
+        self._restarting: set[str] = set()
 
     def hello(self, worker: str, hello: Hello) -> None:
         """Remember where a worker's slots are."""
@@ -117,18 +118,25 @@ class Deaths:
         """Remember a worker's state: it is gone from the scheduler when its death is told."""
         self._workers[worker] = state
 
+    def restarting(self) -> None:
+        """Note that the user restarts all workers: distributed calls their removal unexpected."""
+        self._restarting = set(self.scheduler.workers)
+
     def removed(self, message: dict[str, Any]) -> None:
         """Take distributed's own event of a removal."""
         worker, expected = message["worker"], bool(message.get("expected"))
-        at_ns = time.time_ns()
+        reason = str(message.get("stimulus_id", "")).rpartition("-")[0] or None
+        if worker in self._restarting:
+            self._restarting.discard(worker)
+            expected, reason = True, "restart"
         emit(
             self.recorder,
             "worker_removed",
-            at_ns,
+            time.time_ns(),
             subject=worker,
             worker=worker,
             expected=expected,
-            reason=str(message.get("stimulus_id", "")).rpartition("-")[0] or None,
+            reason=reason,
         )
         state = self._workers.pop(worker, None)
         keys = message.get("processing-tasks") or ()

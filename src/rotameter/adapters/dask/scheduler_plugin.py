@@ -425,6 +425,14 @@ class SchedulerTracer(SchedulerPlugin):
         except Exception as error:
             self._failed(error)
 
+    def restart(self, scheduler: Any) -> None:
+        """Note that the user restarts the cluster."""
+        if not self._closed:
+            self.deaths.restarting()
+            # All tasks are gone, without a transition.
+            self._submitted.clear()
+            self._ready.clear()
+
     def log_event(self, topic: str, msg: Any) -> None:
         """Read distributed's own events."""
         if self._closed or (type(msg) is not dict and topic != "stealing"):

@@ -57,20 +57,16 @@ def _around(original: Any, task: Any, data: Any, state: Any, key: Any, *rest: An
     tracer = _tracers.get(id(state["worker"]))
     if tracer is None:
         return original(task, data, state, key, *rest)
-    attempt = _begin(tracer, key, False)
-    message = None
+    attempt = message = None
+    try:
+        attempt = tracer.begin(key)
+    except Exception:
+        tracer.errors += 1
     try:
         message = original(task, data, state, key, *rest)
         return message
     finally:
         _end(tracer, attempt, message, rest[-1])
-
-
-def _begin(tracer: Any, key: Any, coroutine: bool) -> Any:
-    try:
-        return tracer.begin(key, coroutine=coroutine)
-    except Exception:
-        return None
 
 
 def _end(tracer: Any, attempt: Any, message: Any, time_delay: float) -> None:
@@ -86,8 +82,11 @@ async def _around_async(original: Any, task: Any, data: Any, time_delay: float) 
     key = getattr(task, "key", None)
     if tracer is None or key is None:
         return await original(task, data, time_delay)
-    attempt = _begin(tracer, key, True)
-    message = None
+    attempt = message = None
+    try:
+        attempt = tracer.begin(key, coroutine=True)
+    except Exception:
+        tracer.errors += 1
     try:
         message = await original(task, data, time_delay)
         return message
