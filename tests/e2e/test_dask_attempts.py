@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from distributed import Client, LocalCluster, Reschedule
+from distributed import Client, LocalCluster, Reschedule, wait
 
 from rotameter.adapters.dask.attach import attach
 from rotameter.profiler.store import open_trace
@@ -269,3 +269,53 @@ def test_a_worker_killed_in_mid_run(tmp_path, victims):
     finished = Counter(t["task_id"] for t in tasks if t["outcome"] == "ok")
     assert finished == Counter(record["key"] for record in stream)
     assert sum(t["outcome"] == "worker_lost" for t in tasks) == len(ran)
+
+
+def mixed(n, folder):
+    if n % 50 == 1:
+        raise ValueError(n)
+    if n % 50 == 2:
+        return flaky(f"{folder}/f{n}")
+    if n % 50 == 3:
+        return moved(f"{folder}/m{n}")
+    if n % 10 == 4:
+        time.sleep(0.003)
+    return n
+
+
+@pytest.mark.slow
+def test_every_attempt_of_a_mixed_run_with_a_killed_worker(tmp_path):
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=2, dashboard_address=":0", silence_logs=60
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        attachment = attach(client, str(tmp_path / "run.rmt"))
+        client.get_task_stream(start=0, stop=0)
+        begin = time.time()
+        futures = client.map(mixed, range(2_000), folder=str(tmp_path), retries=5, batch_size=500)
+        killer = client.submit(die_once, str(tmp_path / "once"), priority=10)
+        wait(futures, timeout=60)
+        assert killer.result(timeout=20) == 1
+        stream = client.get_task_stream(start=begin - 1)
+        facts = attachment.finish()
+    assert facts["missing"] == []
+    trace = read(tmp_path / "run.rmt")
+    assert trace.meta["dropped"] == 0
+    tasks = rows(trace, "tasks")
+    assert len({(t["task_id"], t["run_id"]) for t in tasks}) == len(tasks)
+    count = Counter(t["outcome"] for t in tasks)
+    # The worker that died may have had the last words of some; then the scheduler's stand.
+    assert count["failed"] == 40 * 6 + 40 * 2 and count["rescheduled"] == 40
+    assert count["worker_lost"] >= 1
+    own = {record["key"]: 0.0 for record in stream if record["status"] == "OK"}
+    for record in stream:
+        for item in record["startstops"]:
+            if item["action"] == "compute" and record["key"] in own:
+                own[record["key"]] += item["stop"] - item["start"]
+    finished = [t for t in tasks if t["outcome"] == "ok"]
+    assert Counter(t["task_id"] for t in finished) == Counter(
+        record["key"] for record in stream if record["status"] == "OK"
+    )
+    assert sum(t["wall_s"] for t in finished) == pytest.approx(sum(own.values()), rel=0.01)

@@ -52,6 +52,7 @@ def begin(plugin, scheduler, key, stimulus="s"):
     plugin.transition(key, "waiting", "processing", stimulus_id=stimulus)
 
 
+@pytest.mark.slow
 def test_a_quarter_of_a_million_attempts_none_lost_in_bounded_memory():
     facts = plugin_memory(250_000)
     assert facts["dropped"] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 from typing import TYPE_CHECKING, Any
 
 from rotameter.profiler.live.proc import ProcFile, read_proc
@@ -11,7 +12,14 @@ from rotameter.profiler.live.proc import ProcFile, read_proc
 if TYPE_CHECKING:
     from rotameter.profiler.live.session import Session
 
-__all__ = ["HostSampler", "granted_cores", "memory_limit_bytes", "parse_network", "parse_stat"]
+__all__ = [
+    "HostSampler",
+    "granted_cores",
+    "machine",
+    "memory_limit_bytes",
+    "parse_network",
+    "parse_stat",
+]
 
 _CGROUP = "/sys/fs/cgroup"
 # cgroup v1 writes "no limit" as a number near 2**63.
@@ -77,6 +85,21 @@ def parse_memory(text: str) -> dict[str, int]:
         if name in ("MemTotal", "MemAvailable"):
             found[name] = int(rest.split()[0]) * 1024
     return found
+
+
+def machine() -> dict[str, Any]:
+    """Describe this machine for a segment's head: cores, memory in bytes, system.
+
+    Examples
+    --------
+    >>> sorted(machine())
+    ['cores', 'memory_bytes', 'system']
+    """
+    memory = None
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/meminfo") as text:
+        memory = parse_memory(text.read()).get("MemTotal")
+    system = f"{platform.system()} {platform.release()}"
+    return {"cores": os.cpu_count(), "memory_bytes": memory, "system": system}
 
 
 class HostSampler:

@@ -24,7 +24,7 @@ from rotameter.profiler.live import children, fileio
 from rotameter.profiler.live import session as session_module
 from rotameter.profiler.live.context import ENV, current, hook
 from rotameter.profiler.live.faults import warn_once
-from rotameter.profiler.live.host import HostSampler
+from rotameter.profiler.live.host import HostSampler, machine
 from rotameter.profiler.live.recorder import FLUSH_S, Recorder
 from rotameter.profiler.live.redact import first_line
 from rotameter.profiler.live.session import Session
@@ -90,6 +90,7 @@ def open_segment(
         "worker": worker,
         "start_ns": time.time_ns(),
         "versions": {"python": platform.python_version()},
+        **machine(),
         **(extra_meta or {}),
     }
 

@@ -79,8 +79,11 @@ def encode_frame(table: str, columns: Sequence[str], rows: Sequence[Sequence[Any
     >>> read_segment(MAGIC + frame).frames[0].values
     [['b'], ['a']]
     """
+    values = list(zip(*rows, strict=True))
+    if len(values) != len(columns):
+        raise ValueError(f"{len(columns)} columns, {len(values)} values a row")
     try:
-        payload = _pack([table, list(columns), list(zip(*rows, strict=True))])
+        payload = _pack([table, list(columns), values])
     except (TypeError, OverflowError) as error:
         raise ValueError(str(error)) from None
     return _HEADER.pack(_MARKER, len(payload), zlib.crc32(payload)) + payload
