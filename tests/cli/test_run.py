@@ -172,3 +172,44 @@ def test_nested_trace_in_a_script_changes_nothing(tmp_path: Path) -> None:
     assert (ours.stdout, ours.returncode) == ("done\n", 0), ours.stderr
     assert "open already" in ours.stderr
     assert len(open_trace(tmp_path / "run.rmt").tasks) == 1
+
+
+def test_executors_left_open_neither_hang_nor_lose_work(tmp_path: Path) -> None:
+    script = _script(
+        tmp_path,
+        """
+        import threading, time
+        from concurrent.futures import ThreadPoolExecutor
+        import rotameter as rm
+        @rm.task(group="late")
+        def late(x):
+            time.sleep(0.3)
+            return x
+        pool = ThreadPoolExecutor(2)
+        pool.submit(late, 1).result()
+        pool.submit(late, 2)
+        threading.Thread(target=late, args=(3,)).start()
+        """,
+    )
+    ours = _run(tmp_path, script)
+    assert ours.returncode == 0, ours.stderr
+    assert open_trace(tmp_path / "run.rmt").table("tasks")["group"].to_pylist() == ["late"] * 3
+
+
+def test_local_dask_schedulers_are_traced(tmp_path: Path) -> None:
+    script = _script(
+        tmp_path,
+        """
+        import dask
+        @dask.delayed
+        def inc(x):
+            return x + 1
+        if __name__ == "__main__":
+            for kind in ("threads", "sync"):
+                print(dask.compute(*[inc(i) for i in range(4)], scheduler=kind))
+        """,
+    )
+    ours = _run(tmp_path, script)
+    assert ours.stdout == "(1, 2, 3, 4)\n" * 2, ours.stderr
+    groups = open_trace(tmp_path / "run.rmt").table("tasks")["group"].to_pylist()
+    assert groups.count("inc") == 8

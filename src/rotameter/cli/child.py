@@ -6,6 +6,7 @@ own traceback and exit code.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -78,30 +79,52 @@ def _users_traceback(error: BaseException) -> types.TracebackType | None:
     return error.__traceback__
 
 
-def _finish(session: Any, callback: Any, error: BaseException | None) -> None:
+def _let_dask_end(callback: Any) -> None:
+    """Take the last records of clusters while they still live."""
     with contextlib.suppress(Exception):
-        from rotameter.profiler.live import process
-
-        for thread in threading.enumerate():
-            if thread is not threading.current_thread() and not thread.daemon:
-                thread.join()  # the interpreter would wait for it too
         if "distributed" in sys.modules:
             from rotameter.adapters.dask import finish_all
 
             finish_all()
         if callback is not None:
             callback.unregister()
+
+
+def _close(session: Any, outcome: dict[str, Any]) -> None:
+    """End this process's part of the trace and note how the program ended."""
+    with contextlib.suppress(Exception):
+        from rotameter.profiler.live import process
+
         if session is not None:
             process.stop(session)
     with contextlib.suppress(Exception):
         from pathlib import Path
 
-        from rotameter.api import outcome_of
         from rotameter.profiler.store import update_meta
 
-        options = json.loads(os.environ.get("ROTAMETER_OPTIONS") or "{}")
-        outcome = outcome_of(error, bool(options.get("keep_errors")))
         update_meta(Path(os.environ["ROTAMETER_TRACE"]), outcome=outcome)
+
+
+def _join_threads() -> None:
+    """Wait as the interpreter would at its end, so that what they do is still recorded.
+
+    Threads of executors are left out: idle ones never end by themselves, and the interpreter
+    drains them in its own way before `_close` runs.
+    """
+    futures = sys.modules.get("concurrent.futures.thread")
+    pooled = set(getattr(futures, "_threads_queues", ()))
+    for thread in threading.enumerate():
+        if not (thread is threading.current_thread() or thread.daemon or thread in pooled):
+            thread.join()
+
+
+def _outcome(error: BaseException | None) -> dict[str, Any]:
+    with contextlib.suppress(Exception):
+        from rotameter.api import outcome_of
+
+        options = json.loads(os.environ.get("ROTAMETER_OPTIONS") or "{}")
+        return outcome_of(error, bool(options.get("keep_errors")))
+    return {}
 
 
 def main() -> None:
@@ -110,19 +133,24 @@ def main() -> None:
     sys.argv = [target, *args]
     session = _start()
     callback = _watch_dask(session) if session is not None else None
+    outcome: dict[str, Any] = {}
+    # Registered first, so that it runs last: after threads, executors and the program's own hooks.
+    atexit.register(_close, session, outcome)
     error: BaseException | None = None
     try:
         _run(kind, target)
     except BaseException as raised:
         error = raised
-    _finish(session, callback, error)
-    if error is None:
-        return
+        if not isinstance(error, SystemExit):
+            shown = _users_traceback(error)
+            sys.excepthook(type(error), error.with_traceback(shown), shown)
+    outcome.update(_outcome(error))
+    _join_threads()
+    _let_dask_end(callback)
     if isinstance(error, SystemExit):
         raise error
-    shown = _users_traceback(error)
-    sys.excepthook(type(error), error.with_traceback(shown), shown)
-    sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+    if error is not None:
+        sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ WINDOW_NS = 1_000_000_000
 # A window with few tasks in it says nothing: 0.1 % of the wall time is always allowed.
 ALLOWED_RATIO = 0.001
 GROUPS_LIMIT = 20_000
+_REMEMBERED = 64
 
 
 class Ended(Protocol):
@@ -76,7 +77,10 @@ class LevelGuard:
         self._note = note
         self.groups: dict[str, GroupLevel] = {}
         self._window_ns = 0
-        self._probe_ns = 0
+        # The median of the last costs stands for all: a few of them are long because the thread
+        # waited for the interpreter lock, and that is no cost of measuring.
+        self._costs_ns = [0] * _REMEMBERED
+        self._count = 0
         self._task_ns = 0
 
     def group(self, name: str) -> GroupLevel:
@@ -102,7 +106,8 @@ class LevelGuard:
         elif group.mean_ns > GROWN_NS:
             group.level = self.level
         if r.level:
-            self._probe_ns += probe_ns
+            self._costs_ns[self._count % _REMEMBERED] = probe_ns
+            self._count += 1
             self._task_ns += wall_ns
             if now_ns - self._window_ns > WINDOW_NS:
                 self._judge(now_ns)
@@ -116,9 +121,10 @@ class LevelGuard:
             self._note(name, reason, group.mean_ns / 1e9)
 
     def _judge(self, now_ns: int) -> None:
-        probe_ns, task_ns = self._probe_ns, self._task_ns
+        known = sorted(self._costs_ns[: self._count])
+        probe_ns, task_ns = known[len(known) // 2] * self._count, self._task_ns
         allowed_ns = ALLOWED_RATIO * (now_ns - self._window_ns)
-        self._window_ns, self._probe_ns, self._task_ns = now_ns, 0, 0
+        self._window_ns, self._count, self._task_ns = now_ns, 0, 0
         if not self._adapt or probe_ns <= allowed_ns or probe_ns <= BUDGET_RATIO * task_ns:
             return
         self.level = 0
