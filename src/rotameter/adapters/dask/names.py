@@ -9,7 +9,7 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-from rotameter.profiler.live.host import granted_cores, memory_limit_bytes
+from rotameter.profiler.live.host import machine
 from rotameter.profiler.live.process import host_name
 from rotameter.profiler.live.redact import clip, redact
 
@@ -117,9 +117,7 @@ def machine_facts() -> dict[str, Any]:
     return {
         "host": host_name(),
         "pid": os.getpid(),
-        "cores": granted_cores(),
-        "memory_bytes": memory_limit_bytes(),
-        "system": platform.system(),
+        **machine(),
         "versions": _versions(),
     }
 

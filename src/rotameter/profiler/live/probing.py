@@ -62,14 +62,37 @@ class Prober:
             own.read += count
             if state is not None:
                 state.own_read += count
+        if self.meter.exact and not self.active and self._begin_alone(r):
+            return
         r.process_cpu0_s, peak = usage()
         self._boundary(r, peak, state, begins=True)
+
+    def _begin_alone(self, r: Measured) -> bool:
+        """Open a memory window where nothing else runs: right after the reset, peak is size."""
+        meter = self.meter
+        meter.reset()
+        r.process_cpu0_s, rss = usage()
+        if not meter.exact or rss <= meter._usage_floor_bytes:
+            return False
+        meter.base_bytes = r.rss0_bytes = r.peak_bytes = r.max0_bytes = rss
+        r.ticks = 0
+        if r.start_memory_bytes is None:
+            r.start_memory_bytes = rss
+        return True
 
     def leave(self, r: Measured) -> None:
         """Take the end readings of ``r`` and add the differences to its sums."""
         cpu_s, peak = usage()
         r.process_cpu_s = (r.process_cpu_s or 0.0) + cpu_s - r.process_cpu0_s
-        self._boundary(r, peak, r.thread_state, begins=False)
+        meter = self.meter
+        alone = not r.shared and not r.stretched and len(self.active) == 1
+        if alone and meter.exact and peak > meter._usage_floor_bytes and r.rss0_bytes is not None:
+            if r.peak_bytes < peak:
+                r.peak_bytes = peak
+            # Nobody needs a new window: the next to begin opens its own.
+            self._add_peak(r, r.rss0_bytes, peak)
+        else:
+            self._boundary(r, peak, r.thread_state, begins=False)
         own, proc = self.own, self.proc
         if r.process_io0 is not None and proc.io is not None:
             own_read, own_written = own.read - r.own_read0, own.written - r.own_write0
