@@ -307,8 +307,12 @@ def test_every_attempt_of_a_mixed_run_with_a_killed_worker(tmp_path):
     assert len({(t["task_id"], t["run_id"]) for t in tasks}) == len(tasks)
     count = Counter(t["outcome"] for t in tasks)
     # The worker that died may have had the last words of some; then the scheduler's stand.
-    assert count["failed"] == 40 * 6 + 40 * 2 and count["rescheduled"] == 40
-    assert count["worker_lost"] >= 1
+    # A task that fails twice counts its tries on disk: one that died with the worker after it
+    # had counted, and before anybody heard that it failed, is a lost attempt instead.
+    lost = count["worker_lost"]
+    assert 1 <= lost <= 4
+    assert 40 * 6 + 40 * 2 - lost <= count["failed"] <= 40 * 6 + 40 * 2
+    assert count["rescheduled"] == 40
     own = {record["key"]: 0.0 for record in stream if record["status"] == "OK"}
     for record in stream:
         for item in record["startstops"]:

@@ -20,6 +20,7 @@ from rotameter.adapters.dask.names import (
     exit_signal,
     group_of,
     host_name,
+    removal_reason,
     task_id_of,
 )
 from rotameter.profiler.live.recorder import Recorder
@@ -125,7 +126,7 @@ class Deaths:
     def removed(self, message: dict[str, Any]) -> None:
         """Take distributed's own event of a removal."""
         worker, expected = message["worker"], bool(message.get("expected"))
-        reason = str(message.get("stimulus_id", "")).rpartition("-")[0] or None
+        reason = removal_reason(message.get("stimulus_id"))
         if worker in self._restarting:
             self._restarting.discard(worker)
             expected, reason = True, "restart"

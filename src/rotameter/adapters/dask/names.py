@@ -31,6 +31,7 @@ __all__ = [
     "host_name",
     "machine_facts",
     "origin_of",
+    "removal_reason",
     "task_id_of",
 ]
 
@@ -104,6 +105,28 @@ def exit_signal(exit_code: int | None) -> int | None:
     (9, None)
     """
     return -exit_code if exit_code is not None and exit_code < 0 else None
+
+
+_REMOVALS = {
+    "handle-worker-cleanup": "connection lost",
+    "retire-workers": "retired",
+    "check-worker-ttl": "no heartbeat",
+    "worker-close": "closed",
+    "close-worker": "closed",
+    "scheduler-restart": "restart",
+}
+
+
+def removal_reason(stimulus: str | None) -> str | None:
+    """Put into words why a worker was removed, from distributed's name of the stimulus.
+
+    Examples
+    --------
+    >>> removal_reason("handle-worker-cleanup-1795973153.39")
+    'connection lost'
+    """
+    name = str(stimulus or "").rpartition("-")[0]
+    return _REMOVALS.get(name, name.replace("-", " ") or None)
 
 
 def machine_facts() -> dict[str, Any]:

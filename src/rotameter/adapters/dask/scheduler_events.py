@@ -7,7 +7,13 @@ from typing import Any
 
 from rotameter.adapters.dask import _compat
 from rotameter.adapters.dask.deaths import Deaths
-from rotameter.adapters.dask.names import EXIT_TOPIC, NOT_STARTED_TOPIC, emit, group_of
+from rotameter.adapters.dask.names import (
+    EXIT_TOPIC,
+    NOT_STARTED_TOPIC,
+    emit,
+    group_of,
+    removal_reason,
+)
 from rotameter.profiler.live.recorder import Recorder
 
 __all__ = ["SchedulerEvents"]
@@ -91,7 +97,7 @@ class SchedulerEvents:
             getattr(state, "pid", None) or None,
             started_ns,
             time.time_ns(),
-            "trace ended" if reason is None else reason.rpartition("-")[0] or None,
+            "trace ended" if reason is None else removal_reason(reason),
             float(state.nthreads),
             state.memory_limit or None,
         )
