@@ -312,7 +312,7 @@ def test_every_attempt_of_a_mixed_run_with_a_killed_worker(tmp_path):
     lost = count["worker_lost"]
     assert 1 <= lost <= 4
     assert 40 * 6 + 40 * 2 - lost <= count["failed"] <= 40 * 6 + 40 * 2
-    assert count["rescheduled"] == 40
+    assert 40 - lost <= count["rescheduled"] <= 40
     own = {record["key"]: 0.0 for record in stream if record["status"] == "OK"}
     for record in stream:
         for item in record["startstops"]:

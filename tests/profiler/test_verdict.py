@@ -112,7 +112,9 @@ def test_nothing_worth_changing_is_said() -> None:
     ]  # fmt: skip
     assert verdict.figures[0].text == "10 s"
     assert verdict.figures[1].text == "100% of 10 core·s"
-    assert "100% not measured" in verdict.figures[2].text
+    assert verdict.figures[2].value is None
+    assert verdict.figures[2].text == "not measured"
+    assert "100% more could not be judged" in verdict.figures[2].how
     assert verdict.figures[3].value == 0.0
 
 

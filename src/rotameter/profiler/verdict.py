@@ -295,10 +295,13 @@ def _wasted(book: Ledger) -> Figure:
             continue
         blind = dict(account.wasted).get("unmeasured", 0.0)
         wasted = (account.wasted_total or 0.0) - blind
-        text = f"{_gbh(wasted)} of {_gbh(account.held)}"
+        share = wasted / account.held if account.held else 0.0
+        how = f"{account.name}: {account.how}"
         if blind > 0.005 * account.held:
-            text += f" ({blind / account.held:.0%} not measured)"
-        return Figure(label, wasted, "GB·h", text, f"{account.name}: {account.how}")
+            how = f"{blind / account.held:.0%} more could not be judged; {how}"
+        if blind > 0.9 * account.held > 0:
+            return Figure(label, None, "GB·h", "not measured", how)
+        return Figure(label, wasted, "GB·h", f"{share:.0%} of {_gbh(account.held)}", how)
     return Figure(label, None, "GB·h", "–", f"cannot tell: {book.worker_gbh.how}")
 
 
