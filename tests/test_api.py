@@ -129,3 +129,53 @@ def test_a_client_that_is_none_of_ours_costs_only_its_trace(tmp_path: Path) -> N
         with manager as run:
             assert double(1) == 2
     assert len(run.trace.tasks) == 1
+
+
+def test_changing_the_folder_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with rm.trace("run.rmt") as run:
+        monkeypatch.chdir(tmp_path / "sub")
+        double(1)
+    assert run.report("r.html") == Path("r.html")
+    assert len(rm.open(tmp_path / "run.rmt").tasks) == 1
+    assert (tmp_path / "sub" / "r.html").exists()
+
+
+def test_warnings_as_errors_change_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with rm.trace(tmp_path / "run.rmt") as run:
+                double(1)
+            run.report(tmp_path / "r.html")
+        with rm.trace(tmp_path / "file" / "run.rmt") as run:
+            assert double(1) == 2
+        assert run.report(tmp_path / "none.html") is None
+
+
+def test_a_trace_inside_a_trace_gets_its_own_part(tmp_path: Path) -> None:
+    with rm.trace(tmp_path / "outer.rmt") as outer:
+        double(1)
+        with (
+            pytest.warns(TracerWarning, match="open already"),
+            rm.trace(tmp_path / "inner.rmt") as inner,
+        ):
+            double(2)
+            double(3)
+        assert len(inner.trace.tasks) == 2
+        assert inner.path == tmp_path / "inner.rmt"
+    assert len(outer.trace.tasks) == 3
+    assert len(rm.open(tmp_path / "inner.rmt").tasks) == 2
+
+
+def test_paths_are_as_good_as_traces(tmp_path: Path) -> None:
+    with rm.trace(tmp_path / "run.rmt"):
+        double(1)
+    assert rm.diagnose(tmp_path / "run.rmt").status == "ok"
+    assert rm.report(str(tmp_path / "run.rmt"), tmp_path / "r.html").exists()
+    with pytest.raises(UsageError, match="one file"):
+        rm.report(tmp_path / "run.rmt", tmp_path / "x", findings_json=tmp_path / "x")
+    with pytest.raises(UsageError, match="is a folder"):
+        rm.report(tmp_path / "run.rmt", tmp_path, force=True)

@@ -17,13 +17,14 @@ import sys
 import tempfile
 import time
 import types
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from rotameter.errors import RotameterError, TracerWarning, UsageError, WouldOverwrite
+from rotameter.errors import RotameterError, UsageError, WouldOverwrite
 from rotameter.profiler.live import process, session
+from rotameter.profiler.live.faults import warn_once
+from rotameter.profiler.live.recorder import FLUSH_S
 from rotameter.profiler.live.redact import first_line, redact_command
 
 if TYPE_CHECKING:
@@ -54,8 +55,12 @@ def open(path: str | os.PathLike[str]) -> Trace:
     return open_trace(Path(path))
 
 
-def diagnose(trace: Trace) -> Verdict:
+def diagnose(trace: Trace | str | os.PathLike[str]) -> Verdict:
     """Say what a run lost and why: every advisor's findings, ranked by what they cost.
+
+    Parameters
+    ----------
+    trace : Trace or path
 
     Examples
     --------
@@ -66,6 +71,8 @@ def diagnose(trace: Trace) -> Verdict:
     from rotameter import plugins
     from rotameter.profiler.diagnose import diagnose as run_rules
 
+    if isinstance(trace, (str, os.PathLike)):
+        trace = open(trace)
     advisors: list[Any] = []
     broken: list[str] = []
     for name in plugins.names("advisors"):
@@ -82,7 +89,7 @@ def diagnose(trace: Trace) -> Verdict:
 
 
 def report(
-    trace: Trace,
+    trace: Trace | str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
     force: bool = False,
@@ -92,7 +99,7 @@ def report(
 
     Parameters
     ----------
-    trace : Trace
+    trace : Trace or path
     path : path
         The HTML file.
     force : bool
@@ -109,9 +116,16 @@ def report(
 
     from rotameter.viz.report import findings_document, render
 
-    targets = [Path(path)] + ([Path(findings_json)] if findings_json else [])
+    if isinstance(trace, (str, os.PathLike)):
+        trace = open(trace)
+    targets = [Path(path).expanduser()]
+    targets += [Path(findings_json).expanduser()] if findings_json else []
+    if len({target.absolute() for target in targets}) < len(targets):
+        raise UsageError("the page and its facts cannot be one file", hint="name two files")
     for target in targets:
-        if target.exists() and (not force or target.is_dir()):
+        if target.is_dir():
+            raise UsageError(f"{target} is a folder", hint="name a file in it")
+        if target.exists() and not force:
             raise WouldOverwrite(
                 f"{target} exists", hint="choose another name, or pass --force to replace it"
             )
@@ -177,7 +191,9 @@ class Run:
     """
 
     def __init__(self, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
-        self._given = os.fspath(path)
+        given = os.fspath(path)
+        # Resolved now: the program may change its folder before the run ends.
+        self._given = given if "://" in given else os.path.abspath(os.path.expanduser(given))
         self._options = options
         self.path: Path | None = None
         self.url: str | None = None
@@ -186,7 +202,7 @@ class Run:
         self._callback: Any = None
         self._started_ns = 0
         self._trace: Trace | None = None
-        self._nested = False
+        self._outer: str | None = None
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Trace each call of a function (or coroutine function), each in a folder of its own."""
@@ -231,6 +247,7 @@ class Run:
 
             try:
                 self._attachment = await attach_async(client, self.path, **self._dask_options())
+                self._note_inactive()
             except Exception as problem:
                 self._warn("the cluster is not traced", problem)
         return self
@@ -249,7 +266,9 @@ class Run:
         self._end(error)
 
     def _warn(self, what: str, problem: BaseException) -> None:
-        warnings.warn(f"rotameter: {what}: {first_line(problem)}", TracerWarning, stacklevel=4)
+        hint = getattr(problem, "hint", None)
+        more = f" ({hint})" if hint else ""
+        warn_once(f"rotameter: {what}: {first_line(problem)}{more}", stacklevel=4)
 
     def _guard(self, call: Callable[..., Any], *args: Any) -> None:
         try:
@@ -265,6 +284,16 @@ class Run:
 
         assert self.path is not None
         self._attachment = attach(client, self.path, **self._dask_options())
+        self._note_inactive()
+
+    def _note_inactive(self) -> None:
+        """Leave word in the trace when somebody else already traces the cluster."""
+        from rotameter.profiler.folder import read_meta, update_meta
+
+        if self.path is not None and not self._attachment.active:
+            words = read_meta(self.path).get("warnings", [])
+            why = f"the cluster is not in this trace: {self._attachment.reason}"
+            update_meta(self.path, warnings=[*words, why])
 
     def _folder(self) -> Path:
         """Make the folder: the given path, a free name beside it, or a spool for a URL."""
@@ -279,7 +308,7 @@ class Run:
             return create(path, force=True)
         free = free_name(path)
         if free != path:
-            warnings.warn(f"{path} exists; writing {free}", TracerWarning, stacklevel=5)
+            warn_once(f"{path} exists; writing {free}", stacklevel=5)
         return create(free)
 
     def _begin(self) -> None:
@@ -287,17 +316,17 @@ class Run:
 
         self._started_ns = time.time_ns()
         if session.active is not None:
-            self._nested = True
-            warnings.warn(
-                "rotameter: a trace is open already in this process; it records this block too",
-                TracerWarning,
+            self._outer = process.place()
+            warn_once(
+                f"rotameter: a trace is open already in this process ({self._outer}); it records "
+                f"this block, and {self._given} gets a copy of that part",
                 stacklevel=4,
             )
             return
         try:
             folder = self._folder()
             run = {"status": "running", "started_ns": self._started_ns, "pid": os.getpid()}
-            update_meta(folder, run=run, **run_facts())
+            update_meta(folder, run=run, engine="python", **run_facts())
             self.path = folder
         except Exception as problem:
             self._warn(f"cannot write a trace at {self._given}; nothing is recorded", problem)
@@ -324,19 +353,39 @@ class Run:
             self._guard(self._callback.unregister)
         if self._session is not None:
             self._guard(process.stop, self._session)
-        if self.path is not None:
+        if self._outer is not None:
+            self._guard(self._copy_part, error)
+        elif self.path is not None:
             self._guard(self._finish, error)
+
+    def _run_facts(self, error: BaseException | None) -> dict[str, Any]:
+        return {
+            **outcome_of(error, self._options["keep_errors"]),
+            "started_ns": self._started_ns,
+            "ended_ns": time.time_ns(),
+        }
+
+    def _copy_part(self, error: BaseException | None) -> None:
+        """Inside another trace: give this block its own trace, cut out of the outer one."""
+        from rotameter.profiler.store import open_trace
+
+        run = self._run_facts(error)
+        if self._options["client"] is not None:
+            time.sleep(2 * FLUSH_S)  # the cluster's records are on their way
+        if session.active is not None:
+            session.active.recorder.flush()
+        whole = open_trace(str(self._outer), warn=False)
+        part = whole.between(run["started_ns"], run["ended_ns"])
+        part.meta.update(run=run, warnings=[])
+        self._trace = part
+        self.path = self._folder()
+        part.save(self.path, force=True)
 
     def _finish(self, error: BaseException | None) -> None:
         from rotameter.profiler.store import compact
 
         assert self.path is not None
-        run = {
-            **outcome_of(error, self._options["keep_errors"]),
-            "started_ns": self._started_ns,
-            "ended_ns": time.time_ns(),
-        }
-        self._trace = compact(self.path, run=run)
+        self._trace = compact(self.path, run=self._run_facts(error))
         if self.url is not None:
             self._upload(self.url)
 
@@ -385,16 +434,15 @@ class Run:
         """Write the HTML report; see :func:`report`.
 
         A script that ends with this call must not fail for it: where the file exists a free
-        name beside it is taken, and inside another trace nothing is written; both warn.
+        name beside it is taken, and where nothing was recorded nothing is written; both warn.
         """
-        if self._nested or self._trace is None:
-            why = "an outer trace records this block" if self._nested else "no trace was recorded"
-            warnings.warn(f"rotameter: no report: {why}", TracerWarning, stacklevel=2)
+        if self._trace is None:
+            warn_once("rotameter: no report: no trace was recorded", stacklevel=2)
             return None
         target = Path(path)
         free = target if force else free_name(target)
         if free != target:
-            warnings.warn(f"{target} exists; writing {free}", TracerWarning, stacklevel=2)
+            warn_once(f"{target} exists; writing {free}", stacklevel=2)
         return report(self._trace, free, force=force)
 
     def _repr_html_(self) -> str:

@@ -162,8 +162,10 @@ def test_nested_trace_in_a_script_changes_nothing(tmp_path: Path) -> None:
         import rotameter as rm
         @rm.task
         def work(): return 1
+        work()
         with rm.trace("inner.rmt") as run:
             work()
+        assert len(run.trace.tasks) == 1
         run.report("inner.html")
         print("done")
         """,
@@ -171,7 +173,9 @@ def test_nested_trace_in_a_script_changes_nothing(tmp_path: Path) -> None:
     ours = _run(tmp_path, script)
     assert (ours.stdout, ours.returncode) == ("done\n", 0), ours.stderr
     assert "open already" in ours.stderr
-    assert len(open_trace(tmp_path / "run.rmt").tasks) == 1
+    assert len(open_trace(tmp_path / "run.rmt").tasks) == 2
+    assert len(open_trace(tmp_path / "inner.rmt").tasks) == 1
+    assert (tmp_path / "inner.html").exists()
 
 
 def test_executors_left_open_neither_hang_nor_lose_work(tmp_path: Path) -> None:
@@ -213,3 +217,63 @@ def test_local_dask_schedulers_are_traced(tmp_path: Path) -> None:
     assert ours.stdout == "(1, 2, 3, 4)\n" * 2, ours.stderr
     groups = open_trace(tmp_path / "run.rmt").table("tasks")["group"].to_pylist()
     assert groups.count("inc") == 8
+
+
+def test_annotations_futures_and_syntax_are_the_scripts_own(tmp_path: Path) -> None:
+    script = _script(
+        tmp_path,
+        """
+        import dataclasses
+        @dataclasses.dataclass
+        class Point:
+            x: int
+        def f(x: int) -> float: ...
+        print(f.__annotations__, dataclasses.fields(Point)[0].type, __cached__)
+        """,
+    )
+    plain = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    assert _run(tmp_path, script).stdout == plain.stdout != ""
+
+
+@pytest.mark.parametrize("argv", [["-m", "nosuchmodule"], ["-m", "emptypackage"], ["bad.py"]])
+def test_what_cannot_start_says_what_python_says(tmp_path: Path, argv: list[str]) -> None:
+    (tmp_path / "emptypackage").mkdir()
+    (tmp_path / "emptypackage" / "__init__.py").touch()
+    _script(tmp_path, "def f(:\n", "bad.py")
+    plain = subprocess.run([sys.executable, *argv], cwd=tmp_path, capture_output=True, text=True)
+    ours = _run(tmp_path, *argv)
+    assert ours.returncode == plain.returncode
+    assert ours.stderr.startswith(plain.stderr), ours.stderr
+
+
+def test_an_untouched_script_loads_neither_dask_nor_arrow(tmp_path: Path) -> None:
+    script = _script(
+        tmp_path,
+        "import sys, atexit\n"
+        "heavy = {'dask', 'distributed', 'pyarrow', 'numpy', 'pandas', 'yaml'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n",
+    )
+    assert _run(tmp_path, script).stdout == "[]\n"
+
+
+def test_interrupting_rotameter_alone_interrupts_the_program(tmp_path: Path) -> None:
+    script = _script(tmp_path, "import time, pathlib\npathlib.Path('up').touch()\ntime.sleep(60)\n")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "rotameter", "run", script],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (tmp_path / "up").exists():
+        assert child.poll() is None
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=60)
+    assert child.returncode == 130
+
+
+def test_names_in_the_printed_command_are_quoted(tmp_path: Path) -> None:
+    script = _script(tmp_path, "print(1)")
+    ours = _run(tmp_path, "-o", "x y é.rmt", script)
+    assert "rotameter report 'x y é.rmt' -o 'x y é.html'" in ours.stderr

@@ -162,7 +162,7 @@ def test_killed_between_tables_and_meta_counts_nothing_twice(
 ) -> None:
     _segment(folder, "worker-h-2-0.seg", _tasks({"task_id": "a"}))  # no run_id: no merging
     with monkeypatch.context() as patch:
-        patch.setattr(store, "_write_meta", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(store, "write_meta", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             store.compact(folder)
     assert len(store.open_trace(folder).tasks) == 1
@@ -265,3 +265,49 @@ def test_unreadable_segment_is_named(folder: Path) -> None:
     trace = store.open_trace(folder, warn=False)
     assert len(trace.tasks) == 1
     assert "cannot be read" in trace.warnings[0]
+
+
+def _saved(place: Path) -> Path:
+    tables = {"tasks": [{"task_id": "a"}, {"task_id": "b"}], "deps": [{"task_id": "a"}]}
+    return Trace.from_tables(tables).save(place / "x.rmt")
+
+
+@pytest.mark.parametrize("text", [None, "{", "[1]", '"x"'])
+def test_tables_are_read_without_their_metadata(tmp_path: Path, text: str | None) -> None:
+    folder = _saved(tmp_path)
+    (folder / "meta.json").unlink() if text is None else (folder / "meta.json").write_text(text)
+    (folder / "segments").mkdir(exist_ok=True)
+    trace = store.open_trace(folder, warn=False)
+    assert len(trace.tasks) == 2
+    assert "meta.json" in trace.warnings[0]
+
+
+def test_tables_that_vanished_are_missed(tmp_path: Path) -> None:
+    folder = _saved(tmp_path)
+    (folder / "tables" / "deps.parquet").unlink()
+    assert "deps is missing (it had 1 rows)" in store.open_trace(folder, warn=False).warnings[0]
+    (folder / "tables" / "tasks.parquet").unlink()
+    with pytest.raises(EmptyTrace, match="had 2 rows"):
+        store.open_trace(folder)
+
+
+def test_a_foreign_table_is_not_taken_for_one_of_ours(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    folder = _saved(tmp_path)
+    pq.write_table(pa.table({"price": [1.0]}), folder / "tables" / "tasks.parquet")
+    with pytest.raises(EmptyTrace, match="no column of the table tasks"):
+        store.open_trace(folder)
+
+
+def test_metadata_of_wrong_types_is_left_out(tmp_path: Path) -> None:
+    folder = _saved(tmp_path)
+    meta = json.loads((folder / "meta.json").read_text())
+    wrong = dict.fromkeys(
+        ["run", "machines", "overhead", "warnings", "versions", "processes", "segments"], "x"
+    )
+    for changed in (wrong, {"machines": [1], "overhead": {"probe_s": "x"}, "run": [], "rows": 3}):
+        (folder / "meta.json").write_text(json.dumps({**meta, **changed}))
+        trace = store.open_trace(folder, warn=False)
+        assert len(trace.tasks) == 2
+        repr(trace), trace._repr_html_()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -21,16 +22,23 @@ from rotameter.errors import RotameterError
 __all__ = ["cli", "main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.pass_context
 @click.version_option(__version__, prog_name="rotameter")
-def cli() -> None:
-    r"""Measure a workflow, and say what it lost and why.
+def cli(context: click.Context) -> None:
+    """Measure a workflow, and say what it lost and why.
 
     \b
     Example:
       rotameter run -o run.rmt pipeline.py
       rotameter report run.rmt -o report.html
-    """
+    """  # noqa: D301
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        context.exit(2)
 
 
 for _command in (run, report, stats, diagnose, doctor):
@@ -62,10 +70,20 @@ def _main(argv: Sequence[str] | None) -> int:
         hint = f"{context.command_path} --help" if context is not None else "rotameter --help"
         return _say(error.format_message(), hint, 2)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
         return 0
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            _forget_stdout()
+            return _say(f"cannot write the output: {error.strerror}", "make room and try again", 1)
+        return _our_bug()
     except Exception:
         return _our_bug()
+
+
+def _forget_stdout() -> None:
+    """Let what is left in stdout's buffer go nowhere at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(what: str, hint: str | None, code: int) -> int:

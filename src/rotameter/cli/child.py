@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib.abc
+import importlib.util
 import json
 import os
 import runpy
@@ -15,6 +17,7 @@ import sys
 import threading
 import types
 import warnings
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 __all__ = ["main"]
@@ -32,16 +35,39 @@ def _start() -> Any:
         return None
 
 
-def _watch_dask(session: Any) -> Any:
-    """Trace dask's local schedulers, where dask is installed."""
-    try:
-        from rotameter.adapters.dask.callback import RotameterCallback
+class _DaskWatch(importlib.abc.MetaPathFinder):
+    """Trace dask's local schedulers from the moment that the program imports dask, if it does."""
 
-        callback = RotameterCallback(session)
-        callback.register()
-        return callback
-    except Exception:
-        return None
+    def __init__(self, session: Any) -> None:
+        self.callback: Any = None
+        self._session = session
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """Stand in front of ``dask.base`` once; every other import goes its usual way."""
+        if fullname != "dask.base":
+            return None
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        loader = spec.loader if spec is not None else None
+        if loader is None or not hasattr(loader, "exec_module"):
+            return spec
+        original = loader.exec_module
+
+        def exec_module(module: types.ModuleType) -> None:
+            original(module)
+            self._register()
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+    def _register(self) -> None:
+        with contextlib.suppress(Exception):
+            from rotameter.adapters.dask.callback import RotameterCallback
+
+            callback = RotameterCallback(self._session)
+            callback.register()
+            self.callback = callback
 
 
 def _run_script(target: str) -> None:
@@ -52,12 +78,12 @@ def _run_script(target: str) -> None:
     target = os.path.abspath(target)  # as Python itself does for __main__
     sys.path[0] = os.path.dirname(target)
     module = types.ModuleType("__main__")
-    module.__file__ = target
-    module.__builtins__ = __builtins__  # type: ignore[attr-defined]
+    module.__dict__.update(__file__=target, __cached__=None, __builtins__=__builtins__)
     sys.modules["__main__"] = module
     with open(target, "rb") as opened:
         source = opened.read()
-    exec(compile(source, target, "exec"), module.__dict__)
+    # Not with this file's own __future__ imports.
+    exec(compile(source, target, "exec", dont_inherit=True), module.__dict__)
 
 
 def _run(kind: str, target: str) -> None:
@@ -76,18 +102,28 @@ def _users_traceback(error: BaseException) -> types.TracebackType | None:
         if name != __file__ and "runpy" not in name:
             return trace
         trace = trace.tb_next
-    return error.__traceback__
+    return None
 
 
-def _let_dask_end(callback: Any) -> None:
+def _show(error: BaseException) -> None:
+    """Print an error as Python would."""
+    shown = _users_traceback(error)
+    if shown is None and isinstance(error, ImportError) and error.__traceback__ is not None:
+        # runpy's own: no such module, no __main__ in the folder
+        print(f"{sys.executable}: {error}", file=sys.stderr)
+    else:
+        sys.excepthook(type(error), error.with_traceback(shown), shown)
+
+
+def _let_dask_end(watch: _DaskWatch) -> None:
     """Take the last records of clusters while they still live."""
     with contextlib.suppress(Exception):
         if "distributed" in sys.modules:
             from rotameter.adapters.dask import finish_all
 
             finish_all()
-        if callback is not None:
-            callback.unregister()
+        if watch.callback is not None:
+            watch.callback.unregister()
 
 
 def _close(session: Any, outcome: dict[str, Any]) -> None:
@@ -100,7 +136,7 @@ def _close(session: Any, outcome: dict[str, Any]) -> None:
     with contextlib.suppress(Exception):
         from pathlib import Path
 
-        from rotameter.profiler.store import update_meta
+        from rotameter.profiler.folder import update_meta
 
         update_meta(Path(os.environ["ROTAMETER_TRACE"]), outcome=outcome)
 
@@ -132,7 +168,9 @@ def main() -> None:
     kind, target, *args = sys.argv[1:]
     sys.argv = [target, *args]
     session = _start()
-    callback = _watch_dask(session) if session is not None else None
+    watch = _DaskWatch(session)
+    if session is not None:
+        sys.meta_path.insert(0, watch)
     outcome: dict[str, Any] = {}
     # Registered first, so that it runs last: after threads, executors and the program's own hooks.
     atexit.register(_close, session, outcome)
@@ -142,11 +180,10 @@ def main() -> None:
     except BaseException as raised:
         error = raised
         if not isinstance(error, SystemExit):
-            shown = _users_traceback(error)
-            sys.excepthook(type(error), error.with_traceback(shown), shown)
+            _show(error)
     outcome.update(_outcome(error))
     _join_threads()
-    _let_dask_end(callback)
+    _let_dask_end(watch)
     if isinstance(error, SystemExit):
         raise error
     if error is not None:

@@ -37,12 +37,12 @@ FINDINGS_FOUND = 3
 def diagnose(
     trace: str, as_json: bool, knobs: str | None, fail_on: str | None, strict: bool
 ) -> int:
-    r"""Say what TRACE lost and why, and what to do.
+    """Say what TRACE lost and why, and what to do.
 
     \b
     Example:
       rotameter diagnose run.rmt
-    """
+    """  # noqa: D301
     from rotameter import api
     from rotameter.profiler import diagnose as rules
 

@@ -12,12 +12,12 @@ __all__ = ["doctor"]
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1).")
 def doctor(as_json: bool) -> None:
-    r"""Say what can be measured on this machine, and what would enable the rest.
+    """Say what can be measured on this machine, and what would enable the rest.
 
     \b
     Example:
       rotameter doctor
-    """
+    """  # noqa: D301
     from rotameter.cli.text import doctor_text
     from rotameter.profiler.live.doctor import checks
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -58,7 +60,9 @@ def _check(plan: Launch) -> None:
         return
     path = Path(plan.target)
     if not path.exists():
-        raise UsageError(f"no such script: {plan.target}", hint="check the path")
+        other = shutil.which(plan.target) is not None
+        hint = f"for a command: rotameter run -- {plan.target} …" if other else "check the path"
+        raise UsageError(f"no such script: {plan.target}", hint=hint)
     if path.is_file() and path.suffix not in (".py", ".pyz", ".pyw", ""):
         with contextlib.suppress(OSError), path.open("rb") as opened:
             head = opened.readline(200)
@@ -103,13 +107,30 @@ def _forward_signals(child: subprocess.Popen[bytes]) -> Iterator[None]:
         with contextlib.suppress(ProcessLookupError):
             child.send_signal(number)
 
+    def interrupted(number: int, _: object) -> None:
+        # A terminal (or a kill of the group) reaches the child too; a kill of this process alone
+        # does not, which shows a second later.
+        if not _of_terminal():
+            signal.setitimer(signal.ITIMER_REAL, 1.0)
+
     before = {number: signal.signal(number, forward) for number in _FORWARDED}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupted)
+    before[signal.SIGALRM] = signal.signal(
+        signal.SIGALRM, lambda _number, frame: forward(signal.SIGINT, frame)
+    )
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _of_terminal() -> bool:
+    """Tell whether this is the foreground job of a terminal, so that Ctrl-C goes to all of it."""
+    with contextlib.suppress(OSError), open("/dev/tty", "rb") as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    return False
 
 
 def _wait(child: subprocess.Popen[bytes]) -> tuple[int, Any]:
@@ -171,8 +192,10 @@ def launch(plan: Launch) -> int:
     from rotameter.profiler import store
 
     _check(plan)
+    if not plan.output:
+        raise UsageError("the name of the trace is empty", hint="-o run.rmt")
     try:
-        folder = store.create(Path(plan.output).absolute(), force=plan.force)
+        folder = store.create(Path(plan.output).expanduser().absolute(), force=plan.force)
     except OSError as error:
         raise RotameterError(
             f"cannot write {plan.output}: {error.strerror or error}",
@@ -181,7 +204,8 @@ def launch(plan: Launch) -> int:
     started_ns = time.time_ns()
     facts = api.run_facts()
     facts["command"] = redact_command([plan.target, *plan.args])
-    store.update_meta(folder, run={"status": "running", "started_ns": started_ns}, **facts)
+    run = {"status": "running", "started_ns": started_ns}
+    store.update_meta(folder, run=run, engine="python", **facts)
     try:
         child = subprocess.Popen(plan.argv, env=_environment(plan, folder))
     except OSError as error:
@@ -214,4 +238,6 @@ def _close(plan: Launch, folder: Path, run: dict[str, Any], usage: Any, child: i
     verdict = api.diagnose(trace)
     click.echo(f"\nrotameter: {verdict.sentence}", err=True)
     click.echo(f"trace:  {shown}", err=True)
-    click.echo(f"report: rotameter report {shown} -o {Path(shown).stem}.html", err=True)
+    page = f"{Path(shown).stem}.html"
+    command = shlex.join(["rotameter", "report", shown, "-o", page])
+    click.echo(f"report: {command}", err=True)

@@ -20,12 +20,12 @@ __all__ = ["report"]
 def report(
     trace: str, output: str | None, findings_json: str | None, force: bool, strict: bool
 ) -> None:
-    r"""Write the report of TRACE: one HTML file that opens offline.
+    """Write the report of TRACE: one HTML file that opens offline.
 
     \b
     Example:
       rotameter report run.rmt -o report.html
-    """
+    """  # noqa: D301
     from rotameter import api
 
     opened = load(trace, strict=strict)

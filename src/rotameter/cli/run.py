@@ -41,7 +41,7 @@ def run(
     target: str,
     args: tuple[str, ...],
 ) -> int:
-    r"""Run a Python script, a module (-m) or any command (after --) and record a trace.
+    """Run a Python script, a module (-m) or any command (after --) and record a trace.
 
     The program's own exit code is returned. Dask clusters that it makes or connects to are
     traced too; nothing in the program changes.
@@ -51,7 +51,7 @@ def run(
       rotameter run -o run.rmt pipeline.py --input data/
       rotameter run -m package.main
       rotameter run -- bash pipeline.sh
-    """
+    """  # noqa: D301
     from rotameter.cli.launch import Launch, launch
 
     command = bool(context.meta.get("rotameter.command"))

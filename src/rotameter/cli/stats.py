@@ -16,12 +16,12 @@ __all__ = ["stats"]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1).")
 @strict_option
 def stats(trace: str, as_json: bool, strict: bool) -> None:
-    r"""Print what TRACE holds: tasks, attempts, outcomes and sums.
+    """Print what TRACE holds: tasks, attempts, outcomes and sums.
 
     \b
     Example:
       rotameter stats run.rmt --json
-    """
+    """  # noqa: D301
     from rotameter.cli.text import stats_text
     from rotameter.profiler.stats import stats as count
 

@@ -38,6 +38,7 @@ from rotameter.errors import (
     WouldOverwrite,
 )
 from rotameter.profiler.assemble import assemble, conform, frames_to_tables
+from rotameter.profiler.folder import META, read_meta, update_meta, write_meta
 from rotameter.profiler.live.segment import SegmentRead, read_segment
 from rotameter.profiler.meta import merge_segment_metas
 from rotameter.profiler.schema import SCHEMA_VERSION, TABLES
@@ -45,7 +46,6 @@ from rotameter.profiler.trace import Trace
 
 __all__ = ["compact", "create", "open_trace", "read_meta", "remove", "save", "update_meta"]
 
-META = "meta.json"
 SEGMENTS = "segments"
 PARQUET = "tables"
 _ROW_GROUP = 1 << 17
@@ -73,7 +73,7 @@ def create(path: str | Path, *, force: bool = False) -> Path:
         shutil.rmtree(folder)
     folder.mkdir(mode=0o700, parents=True)
     (folder / SEGMENTS).mkdir(mode=0o700)
-    _write_meta(folder, {"schema": SCHEMA_VERSION, "origin": "recorded", "time_base": "epoch_ns"})
+    write_meta(folder, {"schema": SCHEMA_VERSION, "origin": "recorded", "time_base": "epoch_ns"})
     return folder
 
 
@@ -90,28 +90,6 @@ def _looks_like_trace(folder: Path) -> bool:
     names = {p.name for p in folder.iterdir()}
     known = {META, SEGMENTS, PARQUET}
     return not names or (bool(names & known) and all(n in known or "tmp" in n for n in names))
-
-
-def _write_meta(folder: Path, meta: dict[str, Any]) -> None:
-    temporary = folder / f"{META}.tmp-{os.getpid()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-        json.dump(meta, out, indent=1, sort_keys=True, default=str)
-    temporary.replace(folder / META)
-
-
-def read_meta(folder: Path) -> dict[str, Any]:
-    """Read ``meta.json``; an empty mapping when it is missing or torn."""
-    try:
-        meta = json.loads((folder / META).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return meta if isinstance(meta, dict) else {}
-
-
-def update_meta(folder: Path, **facts: Any) -> None:
-    """Add facts to ``meta.json``, atomically."""
-    _write_meta(folder, {**read_meta(folder), **facts})
 
 
 def _segment_files(folder: Path) -> tuple[list[Path], list[str]]:
@@ -209,8 +187,9 @@ def open_trace(path: str | Path, *, warn: bool = True) -> Trace:
         )
     tables: dict[str, pa.Table] = {}
     compacted = meta.get("compacted") or []
-    if compacted or meta.get("saved"):
-        tables, lost = _read_tables(folder)
+    lone = not meta and (folder / PARQUET).is_dir()
+    if compacted or meta.get("saved") or lone:
+        tables, lost = _read_tables(folder, meta.get("rows") or {})
         words += lost
     files, lost = _segment_files(folder)
     reads, torn = _read_segments(f for f in files if f.name not in compacted)
@@ -272,8 +251,8 @@ def compact(path: str | Path, **facts: Any) -> Trace:
         return Trace({}, read_meta(folder))
     _write_tables(trace, folder)
     names = sorted({f.name for f in files} | set(read_meta(folder).get("compacted") or []))
-    trace.meta.update(compacted=names, saved=True)
-    _write_meta(folder, trace.meta)
+    trace.meta.update(compacted=names, saved=True, rows=_row_counts(trace))
+    write_meta(folder, trace.meta)
     for file in files:
         with contextlib.suppress(OSError):
             file.unlink()
@@ -288,8 +267,13 @@ def save(trace: Trace, path: str | Path, *, force: bool = False) -> Path:
     folder = create(path, force=force)
     _write_tables(trace, folder)
     meta = {k: v for k, v in trace.meta.items() if k != "compacted"}
-    _write_meta(folder, {**meta, "saved": True, "saved_at_ns": time.time_ns()})
+    more = {"saved": True, "saved_at_ns": time.time_ns(), "rows": _row_counts(trace)}
+    write_meta(folder, {**meta, **more})
     return folder
+
+
+def _row_counts(trace: Trace) -> dict[str, int]:
+    return {name: trace.table(name).num_rows for name in TABLES if trace.table(name).num_rows}
 
 
 def _as_stored(table: pa.Table, name: str) -> pa.Table:
@@ -368,17 +352,41 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
         )
 
 
-def _read_tables(folder: Path) -> tuple[dict[str, pa.Table], list[str]]:
+def _read_tables(folder: Path, rows: dict[str, Any]) -> tuple[dict[str, pa.Table], list[str]]:
+    """Read the tables; words on those that are missing, damaged or foreign.
+
+    Raises
+    ------
+    EmptyTrace
+        If the tasks cannot be read: without them nothing can be said of the run.
+    """
     tables: dict[str, pa.Table] = {}
     words = []
     for name in TABLES:
         file = folder / PARQUET / f"{name}.parquet"
-        if not file.exists():
-            tables[name] = conform(pa.table({}), name)
-            continue
-        try:
-            tables[name] = _from_stored(pq.read_table(file), name)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            words.append(f"table {name} cannot be read and is left out: {error}")
-            tables[name] = conform(pa.table({}), name)
+        tables[name] = conform(pa.table({}), name)
+        why = None
+        if file.exists():
+            try:
+                tables[name] = _from_stored(_known_columns(pq.read_table(file), name), name)
+            except (pa.ArrowException, OSError, ValueError) as error:
+                why = f"cannot be read ({' '.join(str(error).split())[:120]})"
+        elif rows.get(name):
+            why = f"is missing (it had {rows[name]:,} rows)"
+        if why and name == "tasks":
+            raise EmptyTrace(
+                f"the tasks of {folder} are lost: tasks.parquet {why}",
+                hint="restore the file from a copy; the other tables alone tell nothing of a run",
+            )
+        if why:
+            words.append(f"table {name} {why} and is left out")
     return tables, words
+
+
+def _known_columns(table: pa.Table, name: str) -> pa.Table:
+    """Refuse a table that has nothing of the schema's."""
+    known = {column for column, _ in TABLES[name]}
+    durations = {f"{column[:-2]}_ns" for column in known if column.endswith("_s")}
+    if not set(table.column_names) & (known | durations):
+        raise ValueError(f"it has no column of the table {name}")
+    return table

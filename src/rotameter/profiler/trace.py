@@ -164,6 +164,30 @@ class Trace:
         known = [b for b in begin if b is not None]
         return (end - min(known)) / 1e9 if known and end is not None else None
 
+    def between(self, start_ns: int, end_ns: int) -> Trace:
+        """Give the part of the trace that began in a stretch of time, with what it rests on.
+
+        Parameters
+        ----------
+        start_ns, end_ns : int, nanoseconds since the epoch
+
+        Examples
+        --------
+        >>> rows = [{"task_id": t, "started_ns": n} for t, n in (("a", 1), ("b", 5))]
+        >>> Trace.from_tables({"tasks": rows}).between(4, 9).table("tasks")["task_id"].to_pylist()
+        ['b']
+        """
+        out = dict(self._tables)
+        tasks = out["tasks"]
+        when = pc.coalesce(tasks["started_ns"], tasks["ready_ns"], tasks["submitted_ns"])
+        out["tasks"] = tasks.filter(_within(when, start_ns, end_ns))
+        ids = out["tasks"]["task_id"].combine_chunks()
+        for name in ("flows", "deps"):
+            out[name] = out[name].filter(pc.is_in(out[name]["task_id"], value_set=ids))
+        for name, column in (("intervals", "start_ns"), ("samples", "at_ns"), ("events", "at_ns")):
+            out[name] = out[name].filter(_within(out[name][column], start_ns, end_ns))
+        return Trace(out, dict(self.meta))
+
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the trace as a folder ``NAME.rmt``; see :func:`rotameter.profiler.store.save`."""
         from rotameter.profiler.store import save
@@ -213,6 +237,11 @@ class Trace:
         notes = "".join(f"<li>{_clip(w, 200)}</li>" for w in self.warnings[:10])
         table = _html_table(("task group", "attempts", "task time"), rows)
         return head + table + (f"<ul>{notes}</ul>" if notes else "")
+
+
+def _within(when: pa.ChunkedArray, start_ns: int, end_ns: int) -> pa.ChunkedArray:
+    inside = pc.and_(pc.greater_equal(when, start_ns), pc.less_equal(when, end_ns))
+    return pc.fill_null(inside, False)
 
 
 def _seconds(value: float | None) -> str:

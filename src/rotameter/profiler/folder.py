@@ -1,0 +1,79 @@
+"""The plain half of a trace folder: ``meta.json``, read and replaced with the standard library.
+
+Kept apart from the store, so that a traced program need not load Arrow to say how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+__all__ = ["META", "read_meta", "update_meta", "write_meta"]
+
+META = "meta.json"
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "run": dict,
+    "outcome": dict,
+    "versions": dict,
+    "overhead": dict,
+    "rows": dict,
+    "levels": dict,
+    "scale": dict,
+    "warnings": list,
+    "machines": list,
+    "not_measured": list,
+    "processes": list,
+    "command": list,
+    "compacted": list,
+    "segments": int,
+    "records": int,
+    "dropped": int,
+    "faults": int,
+}
+
+
+def write_meta(folder: Path, meta: dict[str, Any]) -> None:
+    """Replace ``meta.json`` atomically; readable by its owner only.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    temporary = folder / f"{META}.tmp-{os.getpid()}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+        json.dump(meta, out, indent=1, sort_keys=True, default=str)
+    temporary.replace(folder / META)
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """Read ``meta.json``: empty when it is missing or torn, less what has a wrong type."""
+    try:
+        meta = json.loads((folder / META).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(meta, dict):
+        return {}
+    return {key: value for key, value in meta.items() if _fits(key, value)}
+
+
+def _fits(key: str, value: Any) -> bool:
+    wanted = _TYPES.get(key)
+    parts: Any = value
+    if wanted is None:
+        return True
+    if isinstance(value, bool) or not isinstance(value, wanted):
+        return False
+    if key == "machines":
+        return all(isinstance(item, dict) for item in parts)
+    if key == "overhead":
+        return all(isinstance(item, (int, float)) for item in parts.values())
+    return True
+
+
+def update_meta(folder: Path, **facts: Any) -> None:
+    """Add facts to ``meta.json``, atomically."""
+    write_meta(folder, {**read_meta(folder), **facts})
