@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from benchmarks import dask_hooks
 from benchmarks.harness import Context, Result, bench, best_of
+from benchmarks.rows_dask import cluster, empty, spin
 
 __all__ = ["scheduler_us"]
 
@@ -57,7 +61,6 @@ def plugin_memory(context: Context) -> Result:
 
 
 def _real_250k() -> Result:
-    from benchmarks.rows_dask import cluster, empty
     from rotameter.adapters.dask.attach import attach
     from rotameter.profiler import store
 
@@ -77,6 +80,73 @@ def _real_250k() -> Result:
     extra = len(trace.tasks) - len(ids)
     note = f"{len(trace.tasks):,} attempts, {trace.meta['dropped']} dropped, {extra} twice"
     return Result(lost, "records", met=lost == 0 and extra == 0, note=note)
+
+
+def mixed(number: int, folder: str) -> int:
+    """Fail, fail twice, reschedule once, kill the worker once, or just work; say so on disk."""
+    from distributed import Reschedule
+
+    with open(f"{folder}/started-{os.getpid()}", "a") as out:
+        out.write(f"{number}\n")
+        tries = _tries(folder, number) if number % 50 < 3 or number == 5_003 else 1
+    if number % 50 == 0:
+        raise ValueError(number)
+    if number % 50 == 1 and tries <= 2:
+        raise OSError(number)
+    if number % 50 == 2 and tries == 1:
+        raise Reschedule
+    if number == 5_003 and tries == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return spin(number, 500)
+
+
+def _tries(folder: str, number: int) -> int:
+    path = Path(folder) / f"tries-{number}"
+    with path.open("a") as out:
+        out.write("x")
+    return path.stat().st_size
+
+
+@bench("dask_attempts_10k_wrong", issue=2, target="== 0")
+def attempts(context: Context) -> Result:
+    """10,000 tasks that fail, retry, reschedule and lose a worker: attempts missing or twice.
+
+    The truth is what the tasks themselves wrote to disk when they began (DK-P7); the note has
+    the compute seconds over the cluster's own record.
+    """
+    from distributed import wait
+
+    from rotameter.adapters.dask.attach import attach
+    from rotameter.profiler import store
+
+    with tempfile.TemporaryDirectory() as place, cluster(2, 2, None) as client:
+        client.get_task_stream(start=0, stop=0)
+        attached = attach(client, store.create(Path(place) / "run.rmt"))
+        keys = [f"mixed-{i}" for i in range(10_000)]
+        futures = client.map(mixed, range(10_000), folder=place, retries=3, key=keys)
+        wait(futures)
+        stream = client.get_task_stream()
+        attached.finish(30)
+        trace = store.open_trace(Path(place) / "run.rmt")
+        began = Counter(
+            int(line)
+            for file in Path(place).glob("started-*")
+            for line in file.read_text().splitlines()
+        )
+    rows = trace.table("tasks").to_pylist()
+    got = Counter(int(row["task_id"].rpartition("-")[2]) for row in rows)
+    wrong = sum(abs(got[number] - began[number]) for number in got | began)
+    own = sum(
+        item["stop"] - item["start"]
+        for record in stream
+        if record["status"] == "OK"
+        for item in record["startstops"]
+        if item["action"] == "compute"
+    )
+    ratio = sum(row["wall_s"] for row in rows if row["outcome"] == "ok") / own
+    met = wrong == 0 and abs(ratio - 1) <= 0.01
+    note = f"{len(rows):,} attempts; compute seconds {ratio:.4f} of the cluster's own"
+    return Result(wrong, "attempts", met=met, note=note)
 
 
 def _truth(client: Any) -> tuple[int, int]:
@@ -101,7 +171,6 @@ def pair_matrix(context: Context) -> Result:
     import dask.dataframe as dd
     from examples import demo
 
-    from benchmarks.rows_dask import cluster
     from rotameter.adapters.dask.attach import attach
     from rotameter.api import diagnose
     from rotameter.profiler import store
