@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import platform
 import shutil
 import sys
 import tempfile
@@ -22,10 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from rotameter.errors import RotameterError, UsageError, WouldOverwrite
+from rotameter.profiler.folder import free_name, outcome_of, run_facts
 from rotameter.profiler.live import process, session
 from rotameter.profiler.live.faults import warn_once
 from rotameter.profiler.live.recorder import FLUSH_S
-from rotameter.profiler.live.redact import first_line, redact_command
+from rotameter.profiler.live.redact import first_line
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -145,37 +145,6 @@ def report(
     return targets[0]
 
 
-def free_name(path: Path) -> Path:
-    """Give ``path``, or the first of ``NAME-2.rmt``, ``NAME-3.rmt`` … that does not exist."""
-    number, candidate = 2, path
-    while candidate.exists():
-        candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
-        number += 1
-    return candidate
-
-
-def run_facts() -> dict[str, Any]:
-    """Facts of this program for the metadata of a trace."""
-    from rotameter import __version__
-
-    return {
-        "command": redact_command(sys.argv),
-        "versions": {"python": platform.python_version(), "rotameter": __version__},
-    }
-
-
-def outcome_of(error: BaseException | None, keep_errors: bool = False) -> dict[str, Any]:
-    """Describe how a program ended, by the exception that ended it."""
-    if error is None:
-        return {"status": "ok", "exit_code": 0}
-    if isinstance(error, SystemExit):
-        code = error.code if isinstance(error.code, int) else int(error.code is not None)
-        return {"status": "failed" if code else "ok", "exit_code": code}
-    if isinstance(error, KeyboardInterrupt):
-        return {"status": "interrupted", "error": "KeyboardInterrupt", "exit_code": 130}
-    return {"status": "failed", "error": first_line(error, keep=keep_errors), "exit_code": 1}
-
-
 class Run:
     """A traced run: context manager, decorator, and afterwards its trace and report.
 
@@ -203,6 +172,7 @@ class Run:
         self._started_ns = 0
         self._trace: Trace | None = None
         self._outer: str | None = None
+        self._facts: dict[str, Any] = {}
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Trace each call of a function (or coroutine function), each in a folder of its own."""
@@ -352,11 +322,16 @@ class Run:
         if self._callback is not None:
             self._guard(self._callback.unregister)
         if self._session is not None:
-            self._guard(process.stop, self._session)
+            self._guard(self._stop_session)
         if self._outer is not None:
             self._guard(self._copy_part, error)
         elif self.path is not None:
             self._guard(self._finish, error)
+
+    def _stop_session(self) -> None:
+        unsaid = process.stop(self._session)["dropped_unsaid"]
+        if unsaid:  # the disk was full to the end: say it where there may be room
+            self._facts["dropped_unsaid"] = unsaid
 
     def _run_facts(self, error: BaseException | None) -> dict[str, Any]:
         return {
@@ -385,30 +360,17 @@ class Run:
         from rotameter.profiler.store import compact
 
         assert self.path is not None
-        self._trace = compact(self.path, run=self._run_facts(error))
+        self._trace = compact(self.path, run=self._run_facts(error), **self._facts)
         if self.url is not None:
             self._upload(self.url)
 
     def _upload(self, url: str) -> None:
-        import fsspec
+        from rotameter.profiler.upload import upload
 
-        fs, target = fsspec.core.url_to_fs(url)
-        number, free = 2, target
-        while fs.exists(free) and not self._options["force"]:
-            stem, dot, suffix = target.rpartition(".")
-            free = f"{stem or suffix}-{number}{dot}{suffix if stem else ''}"
-            number += 1
-        if free == target and fs.exists(target):
-            fs.rm(target, recursive=True)
-        fs.makedirs(free, exist_ok=True)
         assert self.path is not None
-        for file in sorted(p for p in self.path.rglob("*") if p.is_file()):
-            remote = f"{free}/{file.relative_to(self.path).as_posix()}"
-            fs.makedirs(remote.rsplit("/", 1)[0], exist_ok=True)
-            fs.put_file(str(file), remote)
+        self.url = upload(self.path, url, force=bool(self._options["force"]))
         shutil.rmtree(self.path.parent, ignore_errors=True)
         self.path = None
-        self.url = fs.unstrip_protocol(free)
 
     @property
     def trace(self) -> Trace:

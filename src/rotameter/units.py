@@ -13,6 +13,7 @@ __all__ = [
     "format_count",
     "format_number",
     "format_seconds",
+    "many",
     "parse_bytes",
     "parse_seconds",
 ]
@@ -78,6 +79,17 @@ def format_count(value: int | None) -> str:
     '1,368'
     """
     return UNKNOWN if value is None else f"{value:,}"
+
+
+def many(count: int, word: str) -> str:
+    """Write a count and its noun, in the plural unless there is one.
+
+    Examples
+    --------
+    >>> many(1, "task"), many(1368, "task")
+    ('1 task', '1,368 tasks')
+    """
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
 
 
 def format_bytes(value: float | None, digits: int = 2) -> str:

@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from rotameter.errors import TracerWarning, UsageError
-from rotameter.profiler.live import fileio, probing, process, recorder, rows
+from rotameter.profiler.live import fileio, probing, process, recorder, rows, sink
 from rotameter.profiler.live import session as session_module
 from rotameter.profiler.live.segment import read_segment
 from rotameter.profiler.live.session import Session
@@ -88,7 +88,7 @@ POINTS = {
     "file name": lambda m, s: m.setattr(fileio, "clip", _raise),
     "file note": lambda m, s: m.setattr(Session, "only_running", _raise),
     "levels": lambda m, s: m.setattr(type(s.guard), "ended", _raise),
-    "full disk": lambda m, s: m.setattr(recorder.os, "write", _full),
+    "full disk": lambda m, s: m.setattr(sink.os, "write", _full),
 }
 
 
@@ -139,7 +139,7 @@ def test_a_full_disk_counts_what_it_dropped(tmp_path, monkeypatch):
     session = process.start(tmp_path / "t.rmt", flush_s=60)
     tree(6, tmp_path / "x")
     with monkeypatch.context() as patch, pytest.warns(TracerWarning, match="No space left"):
-        patch.setattr(recorder.os, "write", _full)
+        patch.setattr(sink.os, "write", _full)
         session.recorder.flush()
     dropped = session.recorder.records_dropped
     assert dropped >= 8
@@ -151,6 +151,83 @@ def test_a_full_disk_counts_what_it_dropped(tmp_path, monkeypatch):
     assert ends[0]["role"] == "client"
     assert ends[-1]["dropped"] == dropped
     assert sum(f.rows for f in read.frames if f.table == "tasks") == 8
+
+
+def _dropped(folder):
+    """Give the drops that a trace tells of, and the ``tasks`` rows in it."""
+    told = kept = 0
+    for path in (folder / "segments").glob("*.seg"):
+        read = read_segment(path.read_bytes())
+        assert read.torn_bytes == 0
+        for frame in read.frames:
+            if frame.table == "tasks":
+                kept += frame.rows
+            if frame.table == "events" and "count" in frame.columns:
+                told += sum(frame.values[frame.columns.index("count")])
+    return told, kept
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_disk_that_stays_full_still_takes_the_count(tmp_path, monkeypatch, again):
+    session = process.start(tmp_path / "t.rmt", flush_s=60, host_samples=False)
+    session.recorder.flush()
+    write, seen = os.write, []
+    with pytest.warns(TracerWarning, match="No space left") as caught, monkeypatch.context() as m:
+        m.setattr(sink.os, "write", lambda fd, data: seen.append(len(data)) or _full())
+        for _ in range(3):
+            tree(6, tmp_path / "x")
+            session.recorder.flush()
+        if again:
+            m.setattr(sink.os, "write", write)
+            tree(6, tmp_path / "x")
+            session.recorder.flush()
+            m.setattr(sink.os, "write", lambda fd, data: _full())
+            tree(6, tmp_path / "x")
+        facts = process.stop(session)
+    assert len(caught) == 1
+    assert facts == {"dropped_unsaid": 0}
+    told, kept = _dropped(tmp_path / "t.rmt")
+    assert told == session.recorder.records_dropped
+    assert told >= 8 * (4 if again else 3)
+    assert kept == (8 if again else 0)
+
+
+def test_what_is_small_still_fits_on_a_full_disk(tmp_path, monkeypatch):
+    session = process.start(tmp_path / "t.rmt", flush_s=60, host_samples=False)
+    write = os.write
+
+    def little(fd, data):
+        return write(fd, data) if len(data) < 1500 else _full()
+
+    with pytest.warns(TracerWarning, match="No space left"), monkeypatch.context() as m:
+        m.setattr(sink.os, "write", little)
+        tree(6, tmp_path / "x")
+        process.stop(session)
+    told, kept = _dropped(tmp_path / "t.rmt")
+    assert kept == 0 and told == session.recorder.records_dropped > 0
+    (path,) = (tmp_path / "t.rmt/segments").glob("*.seg")
+    frames = read_segment(path.read_bytes()).frames
+    assert frames[0].values[0][0]["role"] == "client"
+    assert "workers" in {frame.table for frame in frames}
+
+
+def test_drops_that_cannot_be_told_are_handed_over(tmp_path, monkeypatch):
+    session = process.start(tmp_path / "t.rmt", flush_s=60)
+    with pytest.warns(TracerWarning, match="No space left"), monkeypatch.context() as m:
+        m.setattr(sink.os, "write", _full)
+        tree(6, tmp_path / "x")
+        facts = process.stop(session)
+    assert facts["dropped_unsaid"] == session.recorder.records_dropped >= 8
+
+
+def test_a_warning_that_could_not_be_given_comes_at_the_end(tmp_path, monkeypatch):
+    session = process.start(tmp_path / "t.rmt", flush_s=60)
+    with monkeypatch.context() as m:
+        m.setattr("rotameter.profiler.live.faults.warn_once", _raise)
+        m.setattr(Session, "enter", _raise)
+        tree(6, tmp_path / "x")
+    with pytest.warns(TracerWarning, match="could not measure"):
+        process.stop(session)
 
 
 def test_an_unwritable_folder(tmp_path):

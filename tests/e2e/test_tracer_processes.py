@@ -133,6 +133,11 @@ def test_every_process_of_its_own_arrives(tmp_path, method):
     assert json.loads(printed) == [0, 1, 4]
     assert len(tables["tasks"]) == 6
     assert len({row["worker"] for row in tables["tasks"]}) == 3
+    # The machine's cores and memory are everybody's: they are counted once.
+    assert {row["name"] for row in tables["workers"]} == {"client", "process"}
+    for row in tables["workers"]:
+        known = row["cores"] is not None, row["memory_bytes"] is not None
+        assert known == ((row["name"] == "client"),) * 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

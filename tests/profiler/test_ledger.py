@@ -6,6 +6,7 @@ import pytest
 
 from rotameter.profiler.ledger import Account, ledger
 from rotameter.profiler.trace import Trace
+from rotameter.profiler.view import view
 
 S = 10**9
 
@@ -150,3 +151,42 @@ def test_a_worker_older_than_the_run_is_held_from_the_runs_start() -> None:
         )
     )
     assert made.worker_core_s.held == pytest.approx(14.0)
+
+
+MACHINE = {"host": "h", "cores": 2, "memory_bytes": 8 * 10**9}
+
+
+def _pool(engine: str, cores: list[float | None]) -> Trace:
+    second = 10**9
+    rows = [
+        {"worker": f"p{i}", "host": "h", "cores": c, "memory_bytes": 8 * 10**9,
+         "started_ns": 0, "ended_ns": 10 * second}
+        for i, c in enumerate(cores)
+    ]  # fmt: skip
+    tasks = [
+        {"task_id": f"t{i}", "group": "g", "worker": f"p{i}", "outcome": "ok",
+         "started_ns": 0, "ended_ns": 5 * second}
+        for i in range(len(cores))
+    ]  # fmt: skip
+    meta = {"engine": engine, "machines": [MACHINE]}
+    return Trace.from_tables({"workers": rows, "tasks": tasks}, meta)
+
+
+@pytest.mark.parametrize("cores", [[2.0, 2.0, 2.0], [2.0, None, None], [None, None, None]])
+def test_processes_of_a_python_program_share_the_cores_of_their_machine(
+    cores: list[float | None],
+) -> None:
+    trace = _pool("python", cores)
+    book = ledger(trace)
+    assert view(trace).slots == 2.0
+    assert book.worker_core_s.held == pytest.approx(20.0)
+    assert book.worker_core_s.useful == pytest.approx(10.0)  # at most both cores for 5 s
+    assert book.notes == ()
+    assert book.worker_gbh.held is None  # the machine's memory is no one's request
+    assert book.worker_gbh.how == "no memory was requested"
+
+
+def test_workers_of_a_cluster_have_the_slots_that_they_were_given() -> None:
+    trace = _pool("dask", [2.0, 2.0, 2.0])
+    assert view(trace).slots == 6.0
+    assert ledger(trace).worker_gbh.held is not None

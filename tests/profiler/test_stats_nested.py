@@ -1,7 +1,15 @@
 """Sums count what a nested task used once: it is in its outer task's readings already."""
 
+import numpy as np
+
+from rotameter.profiler.groups import group_table, moved
 from rotameter.profiler.stats import stats
 from rotameter.profiler.trace import Trace
+from rotameter.profiler.view import view
+from rotameter.values import Verdict
+from rotameter.viz.overview import overview
+from rotameter.viz.report import render
+from rotameter.viz.tables import groups, workers
 
 
 def test_nested_bytes_are_counted_once() -> None:
@@ -11,5 +19,95 @@ def test_nested_bytes_are_counted_once() -> None:
         {"task_id": "alone", "parent": "not recorded", "write_bytes": 5, "wall_s": 1.0},
     ]
     found = stats(Trace.from_tables({"tasks": rows}))
-    assert found["sums"]["write_bytes"] == {"sum": 85, "n": 2}
+    assert found["sums"]["write_bytes"] == {
+        "sum": 85, "n": 2, "of": 2, "at_least": False,
+    }  # fmt: skip
     assert found["attempts"] == 3
+
+
+def _flow(task: str, size: int, op: str = "write") -> dict[str, object]:
+    return {"task_id": task, "medium": "file", "op": op, "bytes": size}
+
+
+def test_attempts_without_a_reading_have_what_their_counted_files_say() -> None:
+    """The tracer measures time only of tiny tasks: their bytes are in ``flows``."""
+    tasks = [{"task_id": f"t{i}", "attempt": 1, "group": "w", "wall_s": 0.1} for i in range(100)]
+    tasks[0] |= {"read_bytes": 0, "write_bytes": 100_000, "io_kind": "exact"}
+    flows = [_flow(f"t{i}", 100_000) for i in range(100)]
+    trace = Trace.from_tables({"tasks": tasks, "flows": flows})
+    found = stats(trace)["sums"]
+    assert found["write_bytes"] == {"sum": 10_000_000, "n": 100, "of": 100, "at_least": True}
+    assert found["process_cpu_s"] == {"sum": None, "n": 0, "of": 100, "at_least": False}
+    (row,) = group_table(trace)
+    assert (row.write_bytes, row.known["write_bytes"]) == (10_000_000, 100)
+    assert "write_bytes" in row.at_least
+    assert row.known["cpu_s"] == 0
+    (shown,) = groups(trace)
+    assert shown["write_bytes"] == 10_000_000
+    assert "write_bytes" in shown["at_least"]
+
+
+def test_a_sum_over_some_of_the_attempts_says_so() -> None:
+    tasks = [{"task_id": f"t{i}", "group": "w", "wall_s": 1.0} for i in range(4)]
+    tasks[0] |= {"write_bytes": 7, "cpu_s": 0.5}
+    tasks.append({"task_id": "c", "group": "w", "outcome": "cached"})
+    trace = Trace.from_tables({"tasks": tasks})
+    assert stats(trace)["sums"]["write_bytes"] == {"sum": 7, "n": 1, "of": 4, "at_least": True}
+    (shown,) = groups(trace)
+    assert shown["known"]["write_bytes"] == 1
+    assert "write_bytes" in shown["at_least"]
+    page = render(trace, Verdict("It ran.", "ok"))
+    assert '≥ 7 B<span class="sub">of 1</span>' in page
+
+
+def test_flows_go_to_their_own_attempt_and_to_the_one_around_it() -> None:
+    tasks = [
+        {"task_id": "a", "attempt": 1, "run_id": "x", "wall_s": 1.0},
+        {"task_id": "a", "attempt": 2, "run_id": "y", "wall_s": 1.0},
+        {"task_id": "in", "attempt": 1, "parent": "out", "wall_s": 1.0},
+        {"task_id": "out", "attempt": 1, "wall_s": 2.0},
+        {"task_id": "bare", "attempt": 1, "wall_s": 2.0},
+    ]
+    flows = [
+        {**_flow("a", 1), "run_id": "x"},
+        {**_flow("a", 10), "attempt": 2},
+        _flow("a", 100),  # of which of the two is not known
+        _flow("in", 1_000),
+        _flow("out", 10_000),
+        _flow("in", 5, "read"),
+        {**_flow("in", 7), "medium": "network"},
+    ]
+    seen = view(Trace.from_tables({"tasks": tasks, "flows": flows}))
+    written, least = moved(seen, "write")
+    by = {
+        (task, int(number)): None if np.isnan(size) else float(size)
+        for task, number, size in zip(
+            seen.tasks["task_id"].to_pylist(), seen.number("attempt"), written, strict=True
+        )
+    }
+    assert by == {
+        ("a", 1): 1.0, ("a", 2): 10.0, ("in", 1): 1_000.0, ("out", 1): 11_000.0, ("bare", 1): None,
+    }  # fmt: skip
+    assert least.tolist() == (~np.isnan(written)).tolist()
+    assert moved(seen, "read")[0].tolist()[2:4] == [5.0, 5.0]
+
+
+def test_what_runs_inside_another_task_is_no_further_load() -> None:
+    second = 10**9
+    tasks = [
+        {"task_id": "out", "group": "out", "worker": "w", "started_ns": 0, "ended_ns": 4 * second},
+        {"task_id": "in", "group": "in", "worker": "w", "parent": "out", "started_ns": second,
+         "ended_ns": 3 * second},
+    ]  # fmt: skip
+    trace = Trace.from_tables(
+        {
+            "tasks": tasks,
+            "workers": [{"worker": "w", "started_ns": 0, "ended_ns": 8 * second, "cores": 1.0}],
+        }
+    )
+    assert {row["group"]: row["share_ratio"] for row in groups(trace)} == {"out": 1.0, "in": None}
+    strip = overview(trace)
+    assert strip is not None
+    assert max(strip["running"]) == 1.0
+    assert workers(trace)[0]["busy_s"] == 4.0
+    assert "outermost tasks only" in render(trace, Verdict("It ran.", "ok"))

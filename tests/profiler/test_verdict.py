@@ -105,13 +105,13 @@ def test_nothing_worth_changing_is_said() -> None:
     ]
     verdict = diagnose(Trace.from_tables({"tasks": tasks, "workers": [worker]}))
     assert verdict.sentence == (
-        "Nothing worth changing: 10 tasks in 10 s, 100% of the held core time was useful."
+        "Nothing worth changing: 10 tasks in 10 s, 100% of the held core time had a task."
     )
     assert [figure.label for figure in verdict.figures] == [
         "Run time", "Efficiency", "Memory held, not used", "Avoidable",
     ]  # fmt: skip
     assert verdict.figures[0].text == "10 s"
-    assert verdict.figures[1].text == "100% of 10 core·s"
+    assert verdict.figures[1].text == "100% of 10 core·s busy"
     assert verdict.figures[2].value is None
     assert verdict.figures[2].text == "not measured"
     assert "100% more could not be judged" in verdict.figures[2].how
@@ -132,6 +132,72 @@ def test_unknown_figures_say_why() -> None:
 
 def test_without_workers_it_does_not_claim_that_all_is_well() -> None:
     assert sentence([task("a")], run={"status": "ok"}) == (
-        "No cause of loss found: 1 tasks; workers and their cores were not recorded, "
+        "No cause of loss found: 1 task; workers and their cores were not recorded, "
         "so idle time cannot be told."
     )
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (
+            {"status": "interrupted", "error": "the program was killed"},
+            "Run interrupted, or still writing its trace: 2 tasks were recorded as done; what ran "
+            "when it was killed is unknown.",
+        ),
+        (
+            {"status": "failed", "error": "killed by SIGKILL", "signal": 9},
+            "Run failed: killed by SIGKILL. 2 tasks were recorded as done; what ran when it was "
+            "killed is unknown.",
+        ),
+        ({"status": "running"}, "Still running: 2 tasks were recorded as done so far."),
+    ],
+)
+def test_what_was_not_recorded_is_not_called_done(run: dict[str, Any], expected: str) -> None:
+    assert sentence([task("a"), task("b")], run=run) == expected
+
+
+def test_a_program_that_is_the_only_task_is_worded_as_such() -> None:
+    row = task("1", "failed", 0.55 / 3600, exit_code=4) | {"group": "job.py"}
+    assert sentence([row], run={"status": "failed"}) == (
+        "Run failed: job.py exited with 4 after 550 ms."
+    )
+
+
+def test_a_task_that_was_killed_did_not_raise() -> None:
+    tasks = [task("a"), task("b", "failed", 0.0, error="killed by SIGKILL")]
+    assert "`assemble` was killed by SIGKILL" in sentence(tasks, run={"status": "failed"})
+
+
+def test_the_error_that_ended_a_run_comes_before_dead_workers() -> None:
+    tasks = [
+        task("a", worker="w", started_ns=0, ended_ns=S),
+        task("b", "failed", 0.0, error="ValueError: bad row", worker="v"),
+        task("c", "worker_lost", 1 / 3600, worker="w", started_ns=S, ended_ns=2 * S),
+    ]
+    events = [
+        {"kind": "worker_removed", "worker": "w", "expected": False, "at_ns": 2 * S},
+        {"kind": "worker_exit", "worker": "w", "exit_code": -9, "signal": 9, "at_ns": 2 * S},
+        {"kind": "executing_at_death", "worker": "w", "task_id": "c", "group": "assemble",
+         "at_ns": 2 * S},
+    ]  # fmt: skip
+    run = {"status": "failed", "error": "ValueError: bad row"}
+    found = sentence(tasks, run=run, events=events)
+    assert found.startswith("Run failed: ValueError: bad row. Besides, one worker died")
+    assert "or the task itself" in found
+
+
+def test_sleeping_is_not_called_useful() -> None:
+    worker = {"worker": "w", "started_ns": 0, "ended_ns": 10 * S, "cores": 1.0}
+    tasks = [
+        task(f"a{i}", worker="w", started_ns=i * S, ended_ns=(i + 1) * S, cpu_s=0.001)
+        | {"wall_s": 1.0}
+        for i in range(10)
+    ]
+    verdict = diagnose(
+        Trace.from_tables({"tasks": tasks, "workers": [worker]}, {"engine": "python"})
+    )
+    assert "useful" not in verdict.sentence
+    assert "100% of the held core time had a task and 0% computed" in verdict.sentence
+    assert "0% computed (CPU time)" in verdict.figures[1].how
+    assert verdict.figures[2].how == "no memory was requested"

@@ -131,8 +131,8 @@ def test_attempts_without_an_end_reach_to_the_end_of_their_worker() -> None:
     view = timeline(trace, [])
     _, _, end = _restore(view.payload)
     assert sorted((end * view.payload["tick_ns"]).tolist()) == [5_000_000, 10_000_000]
-    assert any("have no end" in note for note in view.notes)
-    assert any("have no start time" in note for note in view.notes)
+    assert any("without an end" in note for note in view.notes)
+    assert any("1 attempt without a start time" in note for note in view.notes)
     assert _unpack(view.payload["state"]).tolist().count(2) == 1
 
 

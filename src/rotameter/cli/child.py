@@ -128,17 +128,20 @@ def _let_dask_end(watch: _DaskWatch) -> None:
 
 def _close(session: Any, outcome: dict[str, Any]) -> None:
     """End this process's part of the trace and note how the program ended."""
+    facts: dict[str, Any] = {"outcome": outcome}
     with contextlib.suppress(Exception):
         from rotameter.profiler.live import process
 
         if session is not None:
-            process.stop(session)
+            unsaid = process.stop(session)["dropped_unsaid"]
+            if unsaid:
+                facts["dropped_unsaid"] = unsaid
     with contextlib.suppress(Exception):
         from pathlib import Path
 
         from rotameter.profiler.folder import update_meta
 
-        update_meta(Path(os.environ["ROTAMETER_TRACE"]), outcome=outcome)
+        update_meta(Path(os.environ["ROTAMETER_TRACE"]), **facts)
 
 
 def _join_threads() -> None:
@@ -156,7 +159,7 @@ def _join_threads() -> None:
 
 def _outcome(error: BaseException | None) -> dict[str, Any]:
     with contextlib.suppress(Exception):
-        from rotameter.api import outcome_of
+        from rotameter.profiler.folder import outcome_of
 
         options = json.loads(os.environ.get("ROTAMETER_OPTIONS") or "{}")
         return outcome_of(error, bool(options.get("keep_errors")))

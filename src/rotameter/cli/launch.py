@@ -23,6 +23,7 @@ from typing import Any
 import click
 
 from rotameter.errors import RotameterError, UsageError
+from rotameter.profiler.folder import run_facts
 from rotameter.profiler.live.redact import redact_command
 
 __all__ = ["Launch", "launch"]
@@ -188,7 +189,6 @@ def _program_row(plan: Launch, folder: Path, run: dict[str, Any], usage: Any, ch
 
 def launch(plan: Launch) -> int:
     """Run the program, close the trace, print the verdict; give the program's exit code."""
-    from rotameter import api
     from rotameter.profiler import store
 
     _check(plan)
@@ -202,7 +202,7 @@ def launch(plan: Launch) -> int:
             hint="choose another place with -o",
         ) from error
     started_ns = time.time_ns()
-    facts = api.run_facts()
+    facts = run_facts()
     facts["command"] = redact_command([plan.target, *plan.args])
     run = {"status": "running", "started_ns": started_ns}
     store.update_meta(folder, run=run, engine="python", **facts)

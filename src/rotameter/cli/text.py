@@ -41,7 +41,8 @@ def stats_text(found: Mapping[str, Any]) -> str:
         if total["n"] and name != "wall_s":
             shown = format_bytes if name.endswith("_bytes") else format_seconds
             text = f"{total['sum']:,.1f} J" if name == "energy_j" else shown(total["sum"])
-            known = "" if total["n"] == found["attempts"] else f"of {total['n']:,} attempts"
+            text = f"≥ {text}" if total.get("at_least") else text
+            known = "" if total["n"] == total.get("of") else f"from {total['n']:,} attempts"
             lines.append(_line(name.rsplit("_", 1)[0].replace("_", " "), text, known))
     return "\n".join(lines)
 

@@ -233,6 +233,9 @@ def _without_idle_clients(workers: pa.Table, tasks: pa.Table) -> pa.Table:
     """Leave out client processes that ran no task: beside a cluster they are no workers."""
     idle = pc.invert(pc.is_in(workers["worker"], value_set=tasks["worker"].combine_chunks()))
     client = pc.fill_null(pc.equal(workers["name"], "client"), False)
+    others = workers.filter(pc.invert(client))
+    if others.num_rows == others["cores"].null_count:
+        return workers  # its children share the cores that only its row tells
     return workers.filter(pc.invert(pc.and_(client, idle)))
 
 

@@ -239,7 +239,10 @@ def _clip(text: str, width: int) -> str:
         if _columns(kept + char) > width - 1:
             break
         kept += char
-    return kept.rstrip() + "…"
+    # Not inside a word, unless that would leave little.
+    whole = kept.rstrip().rpartition(" ")[0] if not text[len(kept)].isspace() else kept
+    kept = whole if _columns(whole) >= 0.6 * width else kept
+    return kept.rstrip(" ,;:·(") + "…"
 
 
 def _wrap(text: str, width: int, most: int, indent: str = "") -> list[str]:
@@ -304,8 +307,9 @@ def _figure_lines(verdict: Verdict, width: int) -> list[str]:
 def _finding_lines(rank: int, finding: Finding, width: int) -> list[str]:
     cost = f" ({format_seconds(finding.cost_s)})" if finding.cost_s is not None else ""
     head = f"{rank}. {finding.code} {finding.kind}{cost}: {finding.title}"
-    do = f"   do: {finding.change or finding.advice}"
-    return [*_wrap(head, width, 2, "   "), *_wrap(do, width, 1, "       ")]
+    change = f"   do: {finding.change}" if finding.change else ""
+    do = change if change and _columns(change) <= width else f"   do: {finding.advice}"
+    return [*_wrap(head, width, 2, "   "), *_wrap(do, width, 2, "       ")]
 
 
 def _note_line(verdict: Verdict, width: int) -> list[str]:

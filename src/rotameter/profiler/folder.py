@@ -7,10 +7,22 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["META", "read_meta", "update_meta", "write_meta"]
+from rotameter.profiler.live.redact import first_line, redact_command
+
+__all__ = [
+    "META",
+    "free_name",
+    "outcome_of",
+    "read_meta",
+    "run_facts",
+    "update_meta",
+    "write_meta",
+]
 
 META = "meta.json"
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -30,6 +42,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "segments": int,
     "records": int,
     "dropped": int,
+    "dropped_unsaid": int,
     "faults": int,
 }
 
@@ -77,3 +90,34 @@ def _fits(key: str, value: Any) -> bool:
 def update_meta(folder: Path, **facts: Any) -> None:
     """Add facts to ``meta.json``, atomically."""
     write_meta(folder, {**read_meta(folder), **facts})
+
+
+def free_name(path: Path) -> Path:
+    """Give ``path``, or the first of ``NAME-2.rmt``, ``NAME-3.rmt`` … that does not exist."""
+    number, candidate = 2, path
+    while candidate.exists():
+        candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+    return candidate
+
+
+def run_facts() -> dict[str, Any]:
+    """Facts of this program for the metadata of a trace."""
+    from rotameter import __version__
+
+    return {
+        "command": redact_command(sys.argv),
+        "versions": {"python": platform.python_version(), "rotameter": __version__},
+    }
+
+
+def outcome_of(error: BaseException | None, keep_errors: bool = False) -> dict[str, Any]:
+    """Describe how a program ended, by the exception that ended it."""
+    if error is None:
+        return {"status": "ok", "exit_code": 0}
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        return {"status": "failed" if code else "ok", "exit_code": code}
+    if isinstance(error, KeyboardInterrupt):
+        return {"status": "interrupted", "error": "KeyboardInterrupt", "exit_code": 130}
+    return {"status": "failed", "error": first_line(error, keep=keep_errors), "exit_code": 1}

@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
-from rotameter.profiler.view import View, encode, view
+from rotameter.profiler.view import View, encode, floats, lookup, view
 from rotameter.values import to_dict
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Codes, Floats, Mask
 
-__all__ = ["GroupRow", "group_table"]
+__all__ = ["GroupRow", "group_table", "moved"]
+
+_DEEPEST = 64  # tasks inside tasks inside tasks
 
 _TOTALS = {
     "cpu_s": "cpu_s",
@@ -35,6 +38,8 @@ class GroupRow:
     ``peak_p50_bytes`` … ``peak_max_bytes`` are over attempts whose peak is measured;
     ``peak_kind`` is the weakest kind among them, and lower bounds (attempts killed for memory)
     enter only ``peak_max_bytes``, which is then "at least" (``peak_kind`` = lower_bound).
+    ``known`` gives, per total, how many attempts had a value; ``at_least`` names the totals that
+    are lower bounds, as an attempt that ran had none or has a lower bound itself.
     """
 
     group: str
@@ -58,6 +63,8 @@ class GroupRow:
     peak_max_bytes: int | None
     peak_kind: str
     peak_n: int
+    known: dict[str, int] = field(hash=False)
+    at_least: tuple[str, ...]
     first_s: float | None
     last_s: float | None
     origin: str | None
@@ -66,6 +73,96 @@ class GroupRow:
         """Plain data for JSON."""
         data: dict[str, Any] = to_dict(self)
         return data
+
+
+def matched(own: Codes, wanted: Codes) -> Codes:
+    """Give for each wanted key (>= 0) the place of an equal own key, -1 where there is none."""
+    order = np.argsort(own, kind="stable")
+    at = np.minimum(np.searchsorted(own[order], wanted), max(len(own) - 1, 0))
+    if not len(own):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    return np.asarray(np.where((own[order][at] == wanted) & (wanted >= 0), order[at], -1))
+
+
+def moved(seen: View, op: str) -> tuple[Floats, Mask]:
+    """Give the bytes that each attempt read or wrote, and which of them are at least that.
+
+    An attempt without a reading (the tracer measured time only) has what its counted files
+    say, those of the attempts inside it too; other ways of reading are not in it.
+
+    Parameters
+    ----------
+    op : {"read", "write"}
+
+    Returns
+    -------
+    amount : ndarray of float64, shape (n,), bytes
+        NaN = unknown.
+    least : ndarray of bool, shape (n,)
+    """
+    if ("moved", op) not in seen.memo:
+        seen.memo["moved", op] = _moved(seen, op)
+    made: tuple[Floats, Mask] = seen.memo["moved", op]
+    return made
+
+
+def _moved(seen: View, op: str) -> tuple[Floats, Mask]:
+    amount = seen.number(f"{op}_bytes").copy()
+    least: Mask = pc.fill_null(pc.equal(seen.tasks["io_kind"], "lower_bound"), False)
+    least = np.asarray(least).astype(bool) & ~np.isnan(amount)
+    blank = np.isnan(amount)
+    flows = seen.table("flows")
+    flows = flows.filter(pc.equal(flows["medium"], "file"))
+    if not blank.any() or not flows.num_rows:
+        return amount, least
+    row = rows_of(seen, flows)
+    size = floats(flows["bytes"])
+    known = (row >= 0) & ~np.isnan(size)
+    mine = known & pc.fill_null(pc.equal(flows["op"], op), False).to_numpy().astype(bool)
+    total = np.bincount(row[mine], size[mine], minlength=seen.n)
+    has = np.bincount(row[known], minlength=seen.n) > 0
+    up = _outer(seen)
+    # Counted files belong to the innermost attempt; what is around it did that too.
+    part, part_has = total.copy(), has.copy()
+    for _ in range(_DEEPEST):
+        inner = np.flatnonzero((up >= 0) & part_has)
+        if not inner.size:
+            break
+        part = np.bincount(up[inner], part[inner], minlength=seen.n)
+        part_has = np.bincount(up[inner], minlength=seen.n) > 0
+        total, has = total + part, has | part_has
+    fill = blank & has
+    amount[fill] = total[fill]
+    return amount, least | fill
+
+
+def _outer(seen: View) -> Codes:
+    """Row of the attempt around each attempt, -1 = none."""
+    last = np.full(len(seen.task_ids) + 1, -1, dtype=np.int64)
+    last[seen.task] = np.arange(seen.n)
+    last[-1] = -1
+    return np.asarray(last[lookup(seen.tasks["parent"], seen.task_ids)])
+
+
+def rows_of(seen: View, table: Any) -> Codes:
+    """Give the attempt (its row) that each row of another table is about, -1 = not known."""
+    task = lookup(table["task_id"], seen.task_ids)
+    count = np.bincount(seen.task[seen.task >= 0], minlength=len(seen.task_ids) + 1)
+    only = np.full(len(seen.task_ids) + 1, -1, dtype=np.int64)
+    only[seen.task] = np.arange(seen.n)
+    only[-1] = -1
+    found = np.where(count[task] == 1, only[task], -1)
+    run, runs = encode(seen.tasks["run_id"])
+    number = np.nan_to_num(seen.number("attempt"), nan=-1).astype(np.int64)
+    other = np.nan_to_num(floats(table["attempt"]), nan=-1).astype(np.int64)
+    pairs = ((number, other), (run, lookup(table["run_id"], runs)))
+    for own, wanted in pairs:
+        width = int(max(own.max(initial=0), wanted.max(initial=0))) + 1
+        keys = np.where((own >= 0) & (seen.task >= 0), seen.task * width + own, -1)
+        asked = np.where((wanted >= 0) & (task >= 0), task * width + wanted, -1)
+        at = matched(keys, asked)
+        found = np.where(at >= 0, at, found)
+    return np.asarray(found)
 
 
 def _runs(keys: Codes, n_groups: int) -> tuple[Codes, Codes]:
@@ -152,7 +249,7 @@ def group_table(trace: Trace) -> list[GroupRow]:
     tasks = np.bincount(np.unique(np.stack([keys, seen.task], axis=1), axis=0)[:, 0], minlength=n)
     attempts = np.bincount(keys, minlength=n)
     outcomes = _outcomes(seen, keys, n)
-    totals = {out: _totals(keys, seen.number(name), n) for out, name in _TOTALS.items()}
+    totals, known, at_least = _all_totals(seen, keys, n)
     sums: list[dict[str, Any]] = [
         {k: _none(v[g]) if k.endswith("_s") else _whole(v[g]) for k, v in totals.items()}
         for g in range(n)
@@ -169,6 +266,8 @@ def group_table(trace: Trace) -> list[GroupRow]:
             wall_max_s=_none(top[g]),
             **sums[g],
             **peaks[g],
+            known={name: int(counts[g]) for name, counts in known.items()},
+            at_least=tuple(name for name, bound in at_least.items() if bound[g]),
             first_s=_none(first[g]),
             last_s=_none(last[g]),
             origin=seen.origins.get(names[g]),
@@ -176,6 +275,24 @@ def group_table(trace: Trace) -> list[GroupRow]:
         for g in range(n)
     ]
     return sorted(rows, key=lambda row: (-(row.wall_s or 0.0), row.group))
+
+
+def _all_totals(
+    seen: View, keys: Codes, n: int
+) -> tuple[dict[str, Floats], dict[str, Codes], dict[str, Mask]]:
+    """Give the totals of each group, how many attempts had a value, and what is a lower bound."""
+    totals, count, at_least = {}, {}, {}
+    could = seen.could_measure
+    for out, name in _TOTALS.items():
+        values, least = seen.number(name), np.zeros(seen.n, dtype=bool)
+        if name in ("read_bytes", "write_bytes"):
+            values, least = moved(seen, name.removesuffix("_bytes"))
+        known = ~np.isnan(values)
+        totals[out] = _totals(keys, values, n)
+        count[out] = np.bincount(keys[known], minlength=n)
+        lacking = np.bincount(keys[(could & ~known) | (known & least)], minlength=n)
+        at_least[out] = (count[out] > 0) & (lacking > 0)
+    return totals, count, at_least
 
 
 def _peaks(seen: View, keys: Codes, n: int) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from rotameter.profiler.occupancy import (
     occupancy,
     sweep,
 )
-from rotameter.profiler.view import View, view
+from rotameter.profiler.view import View, plain_python, view
 from rotameter.values import to_dict
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def ledger(trace: Trace) -> Ledger:
     seen = view(trace)
     swept = occupancy(seen)
     notes: list[str] = []
-    homeless = seen.ran & ~np.isin(seen.worker, seen.lives["worker"])
+    homeless = seen.ran & ~np.isin(seen.seat[seen.worker], seen.held["worker"])
     if swept is not None and homeless.any():
         notes.append(
             f"{int(homeless.sum()):,} attempts ran on workers whose life was not recorded; "
@@ -152,7 +152,7 @@ def _worker_cores(seen: View, swept: Occupancy | None) -> Account:
         held=float(swept.cores @ swept.dt),
         useful=useful,
         wasted=tuple(amounts.items()),
-        how="workers' recorded lives × cores; useful = attempts that ended ok and were not redone",
+        how="workers' recorded lives × cores; busy = a task ran that ended ok and was not redone",
     )
 
 
@@ -166,10 +166,12 @@ def _work_span(seen: View, swept: Occupancy) -> tuple[float, float]:
 
 def _worker_memory(seen: View, swept: Occupancy | None) -> Account:
     name = "worker-held GB·hours"
-    lives = seen.lives[np.nan_to_num(seen.lives["memory"]) > 0]
+    lives = seen.held[np.nan_to_num(seen.held["memory"]) > 0]
     if swept is None or not len(lives):
-        return Account(name, "GB·h", how="no worker's memory limit was recorded")
-    rows = np.flatnonzero(seen.ran & np.isin(seen.worker, lives["worker"]))
+        none = "no memory was requested" if plain_python(seen.meta) else None
+        return Account(name, "GB·h", how=none or "no worker's memory limit was recorded")
+    home = seen.seat[seen.worker]
+    rows = np.flatnonzero(seen.ran & np.isin(home, lives["worker"]))
     need = seen.task_memory[rows]
     known = ~np.isnan(need)
     use = attempt_use(seen)[rows]
@@ -177,9 +179,9 @@ def _worker_memory(seen: View, swept: Occupancy | None) -> Account:
     # Columns: memory held, use by measured attempts, running attempts without a measured peak.
     spans = [
         (lives["worker"], lives["started"], lives["ended"], np.zeros(len(lives)), lives["memory"]),
-        (seen.worker[rows], seen.started[rows], seen.ended[rows], 1.0 + use, np.nan_to_num(need)),
+        (home[rows], seen.started[rows], seen.ended[rows], 1.0 + use, np.nan_to_num(need)),
         (
-            seen.worker[rows][~known],
+            home[rows][~known],
             seen.started[rows][~known],
             seen.ended[rows][~known],
             np.full(int((~known).sum()), 1.0 + n_uses),

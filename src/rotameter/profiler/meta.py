@@ -71,7 +71,7 @@ def merge_segment_metas(
         overhead=overhead,
     )
     merged["records"] = sum(len(t) for t in tables.values())
-    merged["dropped"] = _dropped(tables)
+    merged["dropped"] = _dropped(tables) + int(merged.get("dropped_unsaid") or 0)
     return merged
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "attempt_use",
     "occupancy",
     "ready_times",
+    "seats",
     "sweep",
     "timeline",
 ]
@@ -112,8 +113,8 @@ def _clipped(view: View, worker: Codes, starts: Floats, ends: Floats) -> tuple[F
     """Clip intervals to the hull of their worker's recorded lives."""
     low = np.full(len(view.workers) + 1, np.inf)
     high = np.full(len(view.workers) + 1, -np.inf)
-    np.minimum.at(low, view.lives["worker"], view.lives["started"])
-    np.maximum.at(high, view.lives["worker"], view.lives["ended"])
+    np.minimum.at(low, view.held["worker"], view.held["started"])
+    np.maximum.at(high, view.held["worker"], view.held["ended"])
     return np.maximum(starts, low[worker]), np.minimum(ends, high[worker])
 
 
@@ -139,6 +140,40 @@ def _inside(view: View, found: dict[str, Any]) -> Mask:
         & (view.ended[candidate] >= middle)
     )
     return inside
+
+
+def seats(view: View) -> tuple[Any, Codes]:
+    """Give the lives that hold cores, and for each worker the one whose cores it uses.
+
+    Processes of a plain Python program share the cores of their machine: all of a host are
+    one life with the cores that any of them may use, at most the machine's.
+    """
+    seat = np.arange(len(view.workers) + 1, dtype=np.int64)
+    seat[-1] = -1
+    lives = view.lives
+    if view.meta.get("engine") not in (None, "python") or not len(lives):
+        return lives, seat
+    table = view.table("workers")
+    host_of = dict(zip(table["worker"].to_pylist(), table["host"].to_pylist(), strict=True))
+    limits = view.machines("cores")
+    hosts = [host_of.get(view.workers[code]) for code in lives["worker"]]
+    merged = []
+    for host in dict.fromkeys(hosts):
+        here = lives[[h == host for h in hosts]]
+        limit = limits.get(host or "", np.nan)
+        cores = here["cores"][here["cores"] > 0]
+        most = len(np.unique(here["worker"])) > 1 and cores.sum() > limit
+        if host is None or not (most or (len(cores) < len(here))):
+            merged.append(here)
+            continue
+        one = here[:1].copy()
+        one["started"], one["ended"] = here["started"].min(), here["ended"].max()
+        one["cores"] = np.fmin(cores.max() if len(cores) else np.nan, limit)
+        one["memory"] = np.nan if np.isnan(here["memory"]).all() else np.nanmax(here["memory"])
+        seat[here["worker"]] = one["worker"][0]
+        merged.append(one)
+    made: Any = np.concatenate(merged)
+    return made, seat
 
 
 def paused_spans(view: View) -> tuple[Codes, Floats, Floats]:
@@ -169,7 +204,7 @@ def occupancy(view: View) -> Occupancy | None:
 
 
 def _occupancy(view: View) -> Occupancy | None:
-    lives = view.lives[np.nan_to_num(view.lives["cores"]) > 0]
+    lives = view.held[np.nan_to_num(view.held["cores"]) > 0]
     window = view.window
     if not len(lives) or window is None:
         return None
@@ -177,6 +212,7 @@ def _occupancy(view: View) -> Occupancy | None:
     parts: list[tuple[Codes, Floats, Floats, Codes, Floats]] = []
 
     def add(worker: Codes, starts: Floats, ends: Floats, column: Any, weight: Any) -> None:
+        worker = view.seat[worker]
         lo, hi = _clipped(view, worker, starts, ends)
         keep = hi > lo
         lo, hi, worker = lo[keep], hi[keep], worker[keep]
@@ -297,7 +333,7 @@ def timeline(view: View) -> Timeline | None:
 
 
 def _timeline(view: View) -> Timeline | None:
-    lives = view.lives[np.nan_to_num(view.lives["cores"]) > 0]
+    lives = view.held[np.nan_to_num(view.held["cores"]) > 0]
     rows = view.ran
     if not len(lives) or not rows.any():
         return None

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rotameter.profiler.view import view
+from rotameter.profiler.groups import moved
+from rotameter.profiler.view import View, view
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -33,12 +34,26 @@ SUMMED = (
 """The columns of ``tasks`` whose total means something."""
 
 
-def _sum(column: Any) -> dict[str, float | int | None]:
-    known = len(column) - column.null_count
-    total = pc.sum(column).as_py() if known else None
-    if isinstance(total, float):
-        total = round(total, 9)
-    return {"sum": total, "n": known}
+def _sum(seen: View, name: str, outer: Any, could: Any) -> dict[str, Any]:
+    """Sum a column over the outermost attempts; "at least" where one of them has no value."""
+    values, least = seen.number(name), np.zeros(seen.n, dtype=bool)
+    if name in ("read_bytes", "write_bytes"):
+        values, least = moved(seen, name.removesuffix("_bytes"))
+    known = outer & ~np.isnan(values)
+    n, of = int(known.sum()), int((outer & (could | known)).sum())
+    total: float | int | None = None
+    if n and name.endswith("_bytes"):  # Whole numbers, beyond what a float holds.
+        own = ~np.isnan(seen.number(name))
+        exact = pc.sum(seen.tasks[name].filter(pa.array(known & own))).as_py() or 0
+        total = exact + round(float(values[known & ~own].sum()))
+    elif n:
+        total = round(float(values[known].sum()), 9)
+    return {
+        "sum": total,
+        "n": n,
+        "of": of,
+        "at_least": bool(n) and (n < of or bool(least[known].any())),
+    }
 
 
 def stats(trace: Trace) -> dict[str, Any]:
@@ -50,7 +65,8 @@ def stats(trace: Trace) -> dict[str, Any]:
         ``task_wall_s`` is the sum over attempts not taken from a cache; ``compute_s`` the sum of
         compute intervals, else of durations less what was spent on transfer and deserialising
         inside them; ``sums`` holds, per column, the total over attempts that are not nested in
-        another recorded task, and how many of them had a value.
+        another recorded task (``sum``), how many of them had a value (``n``) of those that ran
+        (``of``), and whether the total is therefore a lower bound (``at_least``).
 
     Examples
     --------
@@ -68,7 +84,7 @@ def stats(trace: Trace) -> dict[str, Any]:
     wall = seen.wall[~cached]
     known = wall[~np.isnan(wall)]
     # What a nested task used is in the readings of the task around it already.
-    outer = seen.tasks.filter(pa.array(~seen.nested))
+    outer, could = ~seen.nested, seen.could_measure
     return {
         "schema": 1,
         "tasks": len(seen.task_ids),
@@ -79,7 +95,7 @@ def stats(trace: Trace) -> dict[str, Any]:
         "makespan_s": None if seen.makespan is None else round(seen.makespan, 9),
         "task_wall_s": round(float(known.sum()), 9) if known.size else None,
         "compute_s": _compute(trace),
-        "sums": {name: _sum(outer[name]) for name in SUMMED},
+        "sums": {name: _sum(seen, name, outer, could) for name in SUMMED},
         "warnings": [str(text) for text in trace.warnings],
     }
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.view import View, short, view
-from rotameter.units import format_count, format_number, format_seconds
+from rotameter.profiler.findings.base import tracing_s
+from rotameter.profiler.view import View, plain_python, short, view
+from rotameter.units import format_count, format_number, format_seconds, many
 from rotameter.values import Figure, Finding, Verdict
 
 if TYPE_CHECKING:
@@ -25,6 +26,21 @@ _JOB_LOGS = ("slurm", "swf", "pods")
 """Engines whose traces are logs of many people's jobs: a failed job is not a failed run."""
 
 FAILED_SHARE = 0.2
+TRACING_SHARE = 0.05
+"""The tracer's own cost is said first from this part of the run."""
+
+_KINDS = {
+    "workers_died": "workers died",
+    "tiny_tasks": "tiny tasks",
+    "latency_bound_roots": "waiting for storage",
+    "transfer_bound": "transfers",
+    "spill": "spilling to disk",
+    "straggler": "stragglers",
+    "skewed_partitions": "skewed partitions",
+    "idle_parallelism": "idle cores",
+}
+"""Kinds of findings in plain words."""
+
 MANY_HOURS = 0.05
 
 
@@ -41,6 +57,8 @@ def status_of(trace: Trace) -> Status:
     if recorded in ("failed", "interrupted"):
         return "failed" if recorded == "failed" else "interrupted"
     seen = view(trace)
+    if recorded == "running":
+        return "unknown"
     if seen.events("scheduler_lost"):
         return "interrupted"
     if recorded == "ok":
@@ -56,12 +74,34 @@ def status_of(trace: Trace) -> Status:
 def build(trace: Trace, book: Ledger, findings: Sequence[Finding], notes: Sequence[str]) -> Verdict:
     """Put the verdict together from ranked findings."""
     status = status_of(trace)
+    said = sentence(trace, book, findings, status)
+    cost = tracing_note(view(trace))
+    if cost is not None:
+        said = f"{cost} {said.replace('Nothing worth', 'Otherwise nothing worth', 1)}"
     return Verdict(
-        sentence=sentence(trace, book, findings, status),
+        sentence=said,
         status=status,
         figures=figures(trace, book, findings),
         findings=tuple(findings),
-        notes=tuple(notes),
+        notes=tuple(notes) if cost is None else (cost, *notes),
+    )
+
+
+def tracing_note(seen: View) -> str | None:
+    """Say what measuring itself took, where that was a part of the run that matters."""
+    spent = tracing_s(seen.meta)
+    if not spent or not seen.makespan:
+        return None
+    walls = seen.wall[seen.ran]
+    # It is spent in the tasks' threads, side by side where they run side by side.
+    width = max(1.0, float(np.nansum(walls)) / seen.makespan if walls.size else 1.0)
+    share = spent / width / seen.makespan
+    if share < TRACING_SHARE:
+        return None
+    return (
+        f"Tracing itself took {format_seconds(spent / width)} ({min(share, 1.0):.0%} of the run): "
+        f"{many(seen.n, 'call')} of {format_seconds(float(np.nanmedian(seen.wall)))} are too short "
+        "to trace one by one; trace what calls them."
     )
 
 
@@ -74,6 +114,9 @@ def sentence(trace: Trace, book: Ledger, findings: Sequence[Finding], status: St
         return _scheduler_lost(seen, lost[0])
     if status == "failed":
         return _failed(seen, run, findings)
+    if run.get("status") == "running":
+        done = _done(seen)
+        return f"Still running: {many(done, 'task')} {_were(done)} recorded as done so far."
     if status == "interrupted":
         return _interrupted(seen, run)
     if not seen.n:
@@ -94,8 +137,12 @@ def _failed(seen: View, run: dict[str, Any], findings: Sequence[Finding]) -> str
     if died is not None and (
         "KilledWorker" in error + errors or seen.outcome_in("worker_lost", "oom").any()
     ):
+        if error and "KilledWorker" not in error:  # What ended the run was not the deaths.
+            return f"Run failed: {_stop(short(error, 160))} Besides, {_stop(_lower(died.title))}"
         cause = "KilledWorker" if "KilledWorker" in error + errors else "Run failed"
         return f"{cause}: {_stop(died.title)} {_first(died.advice)}"
+    if (one := _one_program(seen)) is not None:
+        return one
     hours, exits, raised = _failed_hours(seen), _exits(seen), _raised(seen)
     parts = [text for text in (hours, exits) if text] if exits else []
     if not exits:
@@ -104,10 +151,20 @@ def _failed(seen: View, run: dict[str, Any], findings: Sequence[Finding]) -> str
     if parts:
         return f"Run failed. {_stop('; '.join(parts))}{_blind(seen)}"
     if error:
-        return f"Run failed: {_stop(short(error, 160))}"
+        return f"Run failed: {_stop(short(error, 160))}{_unseen(seen, run)}"
     if run.get("exit_code") is not None:
         return f"Run failed with exit code {run['exit_code']}; no task failed."
     return "Run failed; why was not recorded."
+
+
+def _one_program(seen: View) -> str | None:
+    """Word the failure of a program that is the run's only task."""
+    code = seen.number("exit_code")
+    if seen.n != 1 or not np.isfinite(code[0]) or code[0] == 0:
+        return None
+    name = seen.groups[0] if seen.groups else seen.task_ids[0] if seen.task_ids else "the program"
+    after = f" after {format_seconds(float(seen.wall[0]))}" if np.isfinite(seen.wall[0]) else ""
+    return f"Run failed: {short(name, 80)} exited with {int(code[0])}{after}.{_blind(seen)}"
 
 
 def _stop(text: str) -> str:
@@ -156,9 +213,7 @@ def _exits(seen: View) -> str | None:
     best = int(np.argmax(counts))
     code = int(values[best])
     why = " (probably out of memory)" if code in (137, -9) else ""
-    return (
-        f"{format_count(int(counts[best]))} of {format_count(seen.n)} tasks exited with {code}{why}"
-    )
+    return f"{format_count(int(counts[best]))} of {many(seen.n, 'task')} exited with {code}{why}"
 
 
 def _errors(seen: View) -> list[str]:
@@ -176,12 +231,14 @@ def _raised(seen: View) -> str | None:
     n = rows.num_rows
     if not n:
         return None
-    tasks = f"{format_count(n)} task{'s' if n > 1 else ''} of {format_count(len(seen.task_ids))}"
+    tasks = f"{many(n, 'task')} of {format_count(len(seen.task_ids))}"
     if not pairs:
         return f"{tasks} never ended well"
     (error, group), count = max(pairs.items(), key=lambda item: (item[1], str(item[0])))
     where = seen.label(seen.groups.index(group)) if group in seen.groups else "a task"
-    text = f"{where} raised {short(error, 40)}"
+    # "killed by SIGKILL" is no error that was raised.
+    verb = "was" if error.startswith(("killed", "terminated")) else "raised"
+    text = f"{where} {verb} {short(error, 40)}"
     if n == count:
         return f"{tasks} failed: {text}"
     return f"{tasks} failed for good: {text} in {format_count(count)} of them"
@@ -195,9 +252,29 @@ def _blind(seen: View) -> str:
     return ""
 
 
+def _done(seen: View) -> int:
+    return int(np.unique(seen.task[seen.ok | seen.outcome_in("cached")]).size)
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
 def _progress(seen: View) -> str:
-    done = np.unique(seen.task[seen.ok | seen.outcome_in("cached")]).size
-    return f"{format_count(int(done))} of {format_count(len(seen.task_ids))} tasks were done"
+    total = len(seen.task_ids)
+    done = _done(seen)
+    return f"{format_count(done)} of {many(total, 'task')} {_were(total)} done"
+
+
+def _unseen(seen: View, run: dict[str, Any]) -> str:
+    """Say what a program that a signal ended could not record."""
+    if not run.get("signal") or (~seen.ok & ~seen.outcome_in("cached")).any():
+        return ""
+    done = _done(seen)
+    return (
+        f" {many(done, 'task')} {_were(done)} recorded as done; what ran when it was killed is "
+        "unknown."
+    )
 
 
 def _interrupted(seen: View, run: dict[str, Any]) -> str:
@@ -206,6 +283,13 @@ def _interrupted(seen: View, run: dict[str, Any]) -> str:
         after = f" after {format_seconds((run['ended_ns'] - run['started_ns']) / 1e9)}"
     elif seen.makespan is not None:
         after = f" after {format_seconds(seen.makespan)}"
+    if not isinstance(run.get("ended_ns"), int) and run.get("error"):
+        # The program did not close its trace: nothing tells what its threads were at.
+        done = _done(seen)
+        return (
+            f"Run interrupted{after}, or still writing its trace: {many(done, 'task')} "
+            f"{_were(done)} recorded as done; what ran when it was killed is unknown."
+        )
     signal = run.get("signal")
     by = f" by signal {signal}" if signal else ""
     return f"Run interrupted{by}{after}: {_progress(seen)}."
@@ -219,7 +303,7 @@ def _scheduler_lost(seen: View, event: dict[str, Any]) -> str:
 
 
 def _nothing(seen: View, book: Ledger) -> str:
-    facts = f"{format_count(len(seen.task_ids))} tasks"
+    facts = many(len(seen.task_ids), "task")
     if seen.makespan is not None:
         facts += f" in {format_seconds(seen.makespan)}"
     if seen.slots is None:
@@ -227,11 +311,25 @@ def _nothing(seen: View, book: Ledger) -> str:
         return f"No cause of loss found: {facts}; {why}."
     ratio = book.worker_core_s.useful_ratio
     if ratio is not None:
-        facts += f", {ratio:.0%} of the held core time was useful"
+        facts += f", {ratio:.0%} of the held core time had a task"
+        computed = _computed(seen, book.worker_core_s.held)
+        if computed is not None and computed < 0.8 * ratio:
+            facts += f" and {computed:.0%} computed (CPU time)"
     failed = int(seen.never_ok.sum())
     if failed:
         facts += f"; {format_count(failed)} failed for good"
     return f"Nothing worth changing: {facts}."
+
+
+def _computed(seen: View, held_core_s: float | None) -> float | None:
+    """Give the tasks' CPU time over held core time; None unless measured for nearly all."""
+    rows = seen.ran & ~np.isnan(seen.wall)
+    cpu = np.fmax(seen.number("cpu_s"), seen.number("process_cpu_s"))[rows]
+    wall = seen.wall[rows]
+    known = ~np.isnan(cpu)
+    if not held_core_s or not wall.sum() or wall[known].sum() < 0.95 * wall.sum():
+        return None
+    return min(1.0, float(cpu[known].sum()) / held_core_s)
 
 
 def _losses(seen: View, findings: Sequence[Finding], book: Ledger) -> str:
@@ -264,18 +362,26 @@ def figures(trace: Trace, book: Ledger, findings: Sequence[Finding]) -> tuple[Fi
             format_seconds(seen.makespan),
             "first submission to last end" if seen.makespan is not None else "no task times",
         ),
-        _efficiency(book),
-        _wasted(book),
+        _efficiency(seen, book),
+        _wasted(seen, book),
         _fourth(seen, findings),
     )
 
 
-def _efficiency(book: Ledger) -> Figure:
+def _efficiency(seen: View, book: Ledger) -> Figure:
     for account in (book.worker_core_s, book.request_core_s):
         ratio = account.useful_ratio
-        if ratio is not None:
-            text = f"{ratio:.0%} of {format_number(account.held)} core·s"
+        if ratio is None:
+            continue
+        if account is book.request_core_s:
+            text = f"{ratio:.0%} of {format_number(account.held)} core·s used"
             return Figure("Efficiency", ratio, "ratio", text, f"{account.name}: {account.how}")
+        text = f"{ratio:.0%} of {format_number(account.held)} core·s busy"
+        how = "busy: a task ran, whether it computed or waited"
+        computed = _computed(seen, account.held)
+        if computed is not None:
+            how += f"; {computed:.0%} computed (CPU time)"
+        return Figure("Efficiency", ratio, "ratio", text, f"{how}; {account.how}")
     return Figure("Efficiency", None, "ratio", "–", f"cannot tell: {book.worker_core_s.how}")
 
 
@@ -287,7 +393,7 @@ def _gbh(value: float | None) -> str:
     return f"{format_number(value, 3)} GB·h"
 
 
-def _wasted(book: Ledger) -> Figure:
+def _wasted(seen: View, book: Ledger) -> Figure:
     label = "Memory held, not used"
     accounts: tuple[Account, ...] = (book.worker_gbh, book.request_gbh)
     for account in accounts:
@@ -302,6 +408,8 @@ def _wasted(book: Ledger) -> Figure:
         if blind > 0.9 * account.held > 0:
             return Figure(label, None, "GB·h", "not measured", how)
         return Figure(label, wasted, "GB·h", f"{share:.0%} of {_gbh(account.held)}", how)
+    if plain_python(seen.meta):
+        return Figure(label, None, "GB·h", "–", "no memory was requested")
     return Figure(label, None, "GB·h", "–", f"cannot tell: {book.worker_gbh.how}")
 
 
@@ -323,10 +431,11 @@ def _fourth(seen: View, findings: Sequence[Finding]) -> Figure:
         return Figure("Avoidable", value, "s", text, "largest cost among the findings")
     top = max(priced, key=lambda f: f.cost_s or 0.0)
     cost = top.cost_s or 0.0
+    kind = _KINDS.get(top.kind, top.kind.replace("_", " "))
     return Figure(
         "Avoidable",
         cost,
         "s",
-        f"{format_seconds(cost)} ({cost / seen.makespan:.0%}): {top.kind}",
+        f"{format_seconds(cost)} ({cost / seen.makespan:.0%}): {kind}",
         top.cost_how,
     )

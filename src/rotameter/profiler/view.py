@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-__all__ = ["LOSSES", "View", "short", "view"]
+__all__ = ["LOSSES", "View", "is_dask", "plain_python", "short", "view"]
 
 LOSSES = ("failed", "oom", "timeout", "preempted", "worker_lost")
 """Outcomes after which an attempt's work is gone."""
@@ -72,6 +72,23 @@ def lookup(column: Any, names: Sequence[str]) -> Codes:
         found = found.combine_chunks()
     codes: Codes = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
+
+
+def is_dask(meta: dict[str, Any]) -> bool:
+    """Say whether Dask ran the tasks, so that advice in its terms helps."""
+    return meta.get("engine") == "dask"
+
+
+def plain_python(meta: dict[str, Any]) -> bool:
+    """Say whether a Python program without an engine ran the tasks.
+
+    Examples
+    --------
+    >>> plain_python({"engine": "python"}), plain_python({"engine": "dask"})
+    (True, False)
+    """
+    engine = meta.get("engine")
+    return engine == "python" or (engine is None and meta.get("origin") == "recorded")
 
 
 class View:
@@ -211,6 +228,12 @@ class View:
         return self.number("peak_memory_bytes")
 
     @cached_property
+    def could_measure(self) -> Mask:
+        """Attempts that really ran here, so that a reading of them could exist."""
+        never = np.isnan(self.started) & np.isnan(self.number("wall_s")) & self.lost
+        return ~never & ~self.outcome_in("cached")
+
+    @cached_property
     def peak_kinds(self) -> NDArray[Any]:
         """How each attempt's peak was obtained; not said counts as an estimate."""
         kinds = self.tasks["peak_memory_kind"].fill_null("estimate")
@@ -289,6 +312,10 @@ class View:
         lives["died"] = ~np.isnan(lives["ended"])
         lives["cores"] = floats(table["cores"])
         lives["memory"] = floats(table["memory_bytes"])
+        if plain_python(self.meta):  # A whole machine's memory is no one's request.
+            whole = self.machines("memory_bytes")
+            known_bytes = np.array([whole.get(h, np.inf) for h in table["host"].to_pylist()])
+            lives["memory"][lives["memory"] >= 0.999 * known_bytes] = np.nan
         low, high = self._edges(lives)
         run = self.meta.get("run") or {}
         known = {k: (run[k] - self.origin_ns) / 1e9 for k in _RUN if isinstance(run.get(k), int)}
@@ -315,10 +342,36 @@ class View:
             last = [float(x) for x in lives["ended"] if not np.isnan(x)]
         return (min(first, default=np.nan), max(last, default=np.nan))
 
+    def machines(self, fact: str) -> dict[str, float]:
+        """Give a number that the trace holds for each host."""
+        listed = self.meta.get("machines")
+        machines = [m for m in listed if isinstance(m, dict)] if isinstance(listed, list) else []
+        return {
+            str(m["host"]): float(m[fact])
+            for m in machines
+            if m.get("host") and isinstance(m.get(fact), (int, float)) and m[fact] > 0
+        }
+
+    @cached_property
+    def _seats(self) -> tuple[NDArray[Any], Codes]:
+        from rotameter.profiler.occupancy import seats
+
+        return seats(self)
+
+    @property
+    def held(self) -> NDArray[Any]:
+        """Lives that hold cores, none of them twice; fields as in :attr:`lives`."""
+        return self._seats[0]
+
+    @property
+    def seat(self) -> Codes:
+        """Worker whose cores each worker uses (mostly its own); shape (n_workers + 1,)."""
+        return self._seats[1]
+
     @cached_property
     def slots(self) -> float | None:
         """Most cores that workers offered at one time; None where lives are not recorded."""
-        lives = self.lives[np.nan_to_num(self.lives["cores"]) > 0]
+        lives = self.held[np.nan_to_num(self.held["cores"]) > 0]
         if not len(lives):
             return None
         times = np.concatenate([lives["started"], lives["ended"]])

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
+from rotameter.units import many
 from rotameter.viz.columns import codes, spans
 from rotameter.viz.formats import clip, plain
 from rotameter.viz.incidents import incidents
 from rotameter.viz.matrix import pairs
 from rotameter.viz.overview import overview
+from rotameter.viz.provenance import never_measured
 from rotameter.viz.tables import failures, groups, workers
 
 if TYPE_CHECKING:
@@ -73,6 +75,8 @@ def _run(trace: Trace, group_rows: list[dict[str, Any]]) -> dict[str, Any]:
         "attempts": tasks.num_rows,
         "failed": sum(row["failed"] for row in group_rows),
         "retries": sum(row["retries"] for row in group_rows),
+        "recomputed": sum(row["recomputed"] for row in group_rows),
+        "nested": sum(row["nested"] for row in group_rows),
         "with_times": int(when.known.sum()),
         "without_end": int(when.open.sum()),
         "outcomes": dict(sorted(outcomes.items())),
@@ -107,11 +111,26 @@ def _provenance(trace: Trace) -> dict[str, Any]:
     )
     facts = {key: meta.get(key) for key in keys}
     facts["warnings"] = list(trace.warnings)
-    facts["not_measured"] = [*_listed(meta.get("not_measured")), *_found_missing(trace)]
+    facts["levels"] = meta.get("levels") or _steps(trace)
+    said = [*_listed(meta.get("not_measured")), *_found_missing(trace)]
+    facts["not_measured"] = said
     rejects = trace.table("rejects")
     facts["rejected"] = rejects.num_rows
     facts["rejected_examples"] = rejects.slice(0, 20).to_pylist()
     return facts
+
+
+def _steps(trace: Trace) -> list[str] | None:
+    """Say from which groups the tracer took less, where it noted that."""
+    events = trace.table("events")
+    events = events.filter(pc.equal(events["kind"], "level_changed"))
+    distinct = events.group_by(["group", "reason"], use_threads=False).aggregate(
+        [([], "count_all")]
+    )
+    return [
+        plain(row["reason"] or f"{row['group'] or 'all tasks'}: time and CPU only")
+        for row in distinct.to_pylist()
+    ] or None
 
 
 def _found_missing(trace: Trace) -> list[dict[str, Any]]:
@@ -141,23 +160,29 @@ def _losses(
     stepped = [i for i in happened if i["kind"] == "level_changed"]
     if stepped:
         where = {i["worker"] for i in stepped if i["worker"]}
-        on = f" on {len(where):,} workers" if where else ""
+        on = f" on {many(len(where), 'worker')}" if where else ""
         why = f" ({stepped[0]['detail']})" if stepped[0]["detail"] else ""
         lost.append(f"The tracer measured less for part of the run{on} to stay cheap{why}.")
     if trace.table("rejects").num_rows:
-        lost.append(f"{trace.table('rejects').num_rows:,} input records were refused.")
+        refused = trace.table("rejects").num_rows
+        were = "was" if refused == 1 else "were"
+        lost.append(f"{many(refused, 'input record')} {were} refused.")
     if run["attempts"] and not run["with_times"]:
         lost.append("No attempt has a start time: no timeline, waiting time or busy share.")
     elif run["attempts"] > run["with_times"]:
-        lost.append(f"{run['attempts'] - run['with_times']:,} attempts have no start time.")
+        lost.append(f"{_have(run['attempts'] - run['with_times'])} no start time.")
     if run["without_end"]:
-        lost.append(f"{run['without_end']:,} attempts have no recorded end.")
+        lost.append(f"{_have(run['without_end'])} no recorded end.")
     lost += [
         f"{clip(item.get('what'), 200)} was not measured: {clip(item.get('reason'), 300)}."
         for item in missing
         if isinstance(item, dict) and item.get("reason")
     ]
     return lost
+
+
+def _have(count: int) -> str:
+    return f"{many(count, 'attempt')} {'has' if count == 1 else 'have'}"
 
 
 def _told(notes: set[str]) -> bool:
@@ -191,6 +216,9 @@ def findings_document(trace: Trace, verdict: Verdict) -> dict[str, Any]:
     happened = incidents(trace)
     facts = _provenance(trace)
     said = {plain(note) for note in verdict.notes}
+    losses = _losses(trace, run, happened, facts["not_measured"])
+    # Those that the tables show are for the provenance: the losses say what went wrong.
+    facts["not_measured"] += never_measured(trace, facts["not_measured"])
     document = {
         "schema": 1,
         "verdict": {"sentence": verdict.sentence, "status": verdict.status},
@@ -211,7 +239,7 @@ def findings_document(trace: Trace, verdict: Verdict) -> dict[str, Any]:
         "notes": list(verdict.notes),
         "losses": [
             text
-            for text in _losses(trace, run, happened, facts["not_measured"])
+            for text in losses
             if text not in said and not (text.endswith(_DROPPED) and _told(said))
         ],
         "run": run,

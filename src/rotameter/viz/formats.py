@@ -167,7 +167,7 @@ def clip(text: object, limit: int = 80) -> str:
 
 
 def brief(text: object, limit: int = 200) -> str:
-    """Give plain prose of at most ``limit`` characters, cut at the end.
+    """Give plain prose of at most ``limit`` characters, cut after a word.
 
     Examples
     --------
@@ -175,4 +175,10 @@ def brief(text: object, limit: int = 200) -> str:
     'a sentence…'
     """
     whole = plain(text)
-    return whole if len(whole) <= limit else f"{whole[: limit - 1].rstrip()}…"
+    if len(whole) <= limit:
+        return whole
+    kept = whole[: limit - 1]
+    # Not inside a word, unless that would leave little.
+    if not whole[limit - 1].isspace() and kept.rfind(" ") >= limit // 2:
+        kept = kept[: kept.rfind(" ")]
+    return f"{kept.rstrip(' ,;:·(')}…"

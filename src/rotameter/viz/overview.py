@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.profiler.view import view
 from rotameter.viz.columns import Floats, Ints, ints, spans
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def mean_running(start: Ints, end: Ints, edges: Floats) -> Floats:
 
 
 def overview(trace: Trace, slices: int = 24, bins: int = 400) -> dict[str, Any] | None:
-    """Give how many attempts ran and waited over the run.
+    """Give how many attempts ran and waited over the run, none counted inside another.
 
     Returns
     -------
@@ -56,7 +57,9 @@ def overview(trace: Trace, slices: int = 24, bins: int = 400) -> dict[str, Any] 
         return None
     tasks = trace.table("tasks")
     first, last = when.first_ns, max(when.last_ns, when.first_ns + 1)
-    use = when.known
+    use = when.known & ~view(trace).nested  # what runs inside another one is no further load
+    if not use.any():
+        return None
     start, end = when.start_ns[use] - first, when.end_ns[use] - first
     ready, has_ready = ints(tasks, "ready_ns")
     both = use & has_ready
@@ -85,6 +88,7 @@ def overview(trace: Trace, slices: int = 24, bins: int = 400) -> dict[str, Any] 
         "running": np.maximum(running, 0).round(3).tolist(),
         "waiting": None if waiting is None else np.maximum(waiting, 0).round(3).tolist(),
         "with_ready": int(both.sum()),
+        "outermost": int(use.sum()),
         "slices": table,
     }
 

@@ -90,8 +90,8 @@ def _how(evidence: dict[str, Any]) -> str:
 
 def _qualified(number: float | None, kind: str) -> str:
     """Write bytes with the sign of their kind."""
-    if number is None:
-        return formats.MISSING
+    if number is None or (number == 0 and kind != "exact"):
+        return formats.MISSING  # "at least nothing" says nothing
     return _BOUNDS.get(kind, "~ ") + formats.size(number)
 
 

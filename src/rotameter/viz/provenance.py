@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from rotameter.profiler.groups import moved
+from rotameter.profiler.view import view
+from rotameter.units import many
+from rotameter.viz.columns import floats
 from rotameter.viz.formats import clip, count, ratio, seconds, size
 
-__all__ = ["provenance_rows"]
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["never_measured", "provenance_rows"]
 
 SHOWN = 30
 
@@ -59,10 +68,63 @@ def _overhead(overhead: Any, task_time_s: float | None) -> list[str]:
     return lines
 
 
+def _segments(number: Any) -> str:
+    return many(number, "segment") if isinstance(number, int) else f"{count(number)} segments"
+
+
+def _levels(levels: Any) -> list[str]:
+    if isinstance(levels, list):
+        return ["everything, then less to stay cheap:", *_some([clip(x, 300) for x in levels], "")]
+    return _pairs(levels) or ["no step down was recorded"]
+
+
 _TIME_BASE = {
     "epoch_ns": "nanoseconds since 1970 (UTC), by the clocks of the machines",
     "relative": "from the start of the run; no calendar time is known",
 }
+
+
+_COLUMNS = (
+    ("submitted_ns", "when tasks were submitted"),
+    ("cpu_s", "CPU time of tasks"),
+    ("peak_memory_bytes", "peak memory of tasks"),
+    ("read_bytes", "bytes read by tasks"),
+    ("write_bytes", "bytes written by tasks"),
+    ("output_bytes", "sizes of results"),
+    ("received_bytes", "bytes received by tasks"),
+    ("gpu_s", "GPU time"),
+    ("energy_j", "energy"),
+)
+
+
+def never_measured(trace: Trace, said: list[Any]) -> list[dict[str, Any]]:
+    """Say in plain words which facts no attempt of a trace has, or not all that ran.
+
+    Parameters
+    ----------
+    trace : Trace
+    said : list
+        What the trace itself says was not measured; not said twice.
+    """
+    seen = view(trace)
+    ran = int(seen.could_measure.sum())
+    told = " ".join(str(item).lower() for item in said)
+    found: list[dict[str, Any]] = []
+    for column, words in _COLUMNS if ran else ():
+        if words.split(" of ")[0].removeprefix("bytes ").lower() in told:
+            continue
+        if column in ("read_bytes", "write_bytes"):
+            values = moved(seen, column.removesuffix("_bytes"))[0]
+        else:
+            values = floats(seen.tasks, column)
+        known = int((~np.isnan(values) & seen.could_measure).sum())
+        if known == 0:
+            found.append({"what": words, "reason": "no attempt has it"})
+        elif known < ran and column in ("cpu_s", "peak_memory_bytes", "read_bytes", "write_bytes"):
+            found.append(
+                {"what": words, "reason": f"not for {many(ran - known, 'attempt')} of {ran:,}"}
+            )
+    return found
 
 
 def provenance_rows(document: dict[str, Any]) -> list[tuple[str, list[str]]]:
@@ -86,13 +148,14 @@ def provenance_rows(document: dict[str, Any]) -> list[tuple[str, list[str]]]:
         for r in facts["rejected_examples"]
     ]
     records = [
-        f"{count(facts['records'])} in {count(facts['segments'])} segments",
+        f"{count(facts['records'])} in {_segments(facts['segments'])}",
         f"{count(facts['dropped'])} dropped",
         f"{count(facts['rejected'])} refused",
     ]
     outcomes = [f"{count(n)} {name.replace('_', ' ')}" for name, n in run["outcomes"].items()]
-    engine = clip(facts["engine"] or "unknown", 60)
-    origin = f"{clip(facts['origin'] or 'unknown', 60)}, engine {engine}"
+    engine = facts["engine"] or ("python" if facts["origin"] == "recorded" else None)
+    origin = clip(facts["origin"] or "unknown", 60)
+    origin += f", engine {clip(engine, 60)}" if engine else ", engine not recorded"
     rows: list[tuple[str, list[str]]] = [
         ("Command", [clip(line, 600)] if line else ["not recorded"]),
         ("Started", [run["started_utc"] or "not known"]),
@@ -103,7 +166,7 @@ def provenance_rows(document: dict[str, Any]) -> list[tuple[str, list[str]]]:
         ("Outcomes", outcomes or ["no attempt"]),
         ("Cost of the tracer", _overhead(facts["overhead"], task_time_s)),
         ("Not measured", _some([_missing(m) for m in missing], "entries") or ["nothing listed"]),
-        ("Tracer levels", _pairs(facts["levels"]) or ["not recorded"]),
+        ("Tracer levels", _levels(facts["levels"])),
         ("Time base", [_TIME_BASE.get(base or "", base or "not recorded")]),
         ("Warnings", _some([clip(w, 500) for w in facts["warnings"]], "warnings") or ["none"]),
     ]

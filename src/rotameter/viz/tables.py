@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rotameter.viz.columns import Floats, Ints, Mask, codes, floats, spans, wall_s
+from rotameter.profiler.groups import moved
+from rotameter.profiler.view import LOSSES, View, view
+from rotameter.viz.columns import Floats, Ints, Mask, codes, floats, ints, spans, wall_s
 from rotameter.viz.formats import clip
 
 if TYPE_CHECKING:
@@ -97,16 +99,25 @@ def _origins(trace: Trace) -> dict[str, str]:
     return found
 
 
-def _distinct_tasks(tasks: pa.Table, group: Ints, count: int) -> tuple[list[int], list[int]]:
-    """Give tasks and retries (attempts after a task's first) per group."""
+def _distinct_tasks(tasks: pa.Table, group: Ints, count: int) -> tuple[list[int], ...]:
+    """Give tasks, retries (attempts after a lost one) and recomputations per group."""
     name, _ = codes(tasks, "task_id")
     named = name >= 0
-    _, firsts = np.unique(np.stack([group[named], name[named]]), axis=1, return_index=True)
+    pairs = np.stack([group[named], name[named]])
+    _, firsts = np.unique(pairs, axis=1, return_index=True)
     distinct = np.bincount(group[named][firsts], minlength=count)
     unnamed = np.bincount(group[~named], minlength=count)
     attempts = np.bincount(group, minlength=count)
     total = distinct + unnamed
-    return total.tolist(), (attempts - total).tolist()
+    # What came before an attempt says why there was another one.
+    number, known = ints(tasks, "attempt")
+    order = np.lexsort((np.where(known, number, 0)[named], *pairs))
+    outcome, names = codes(tasks, "outcome")
+    lost = np.array([name in LOSSES for name in names] + [False], dtype=bool)[outcome][named][order]
+    where = pairs[:, order]
+    again = (where[:, 1:] == where[:, :-1]).all(axis=0)
+    retries = np.bincount(where[0][1:][again & lost[:-1]], minlength=count)
+    return total.tolist(), retries.tolist(), (attempts - total - retries).tolist()
 
 
 def _failed(tasks: pa.Table) -> Mask:
@@ -127,7 +138,10 @@ def groups(trace: Trace) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        Unknown is None; ``total_wall_s`` counts attempts that were not cached; medians and p95
+        Unknown is None; ``share_ratio`` is the part of the time of attempts that run in no other
+        one; ``known`` says how many attempts a sum holds, ``at_least`` which sums are lower
+        bounds; ``retries`` follow a lost attempt, ``recomputed`` one that had ended well;
+        ``total_wall_s`` counts attempts that were not cached; medians and p95
         are values that were observed; ``peak_memory_kind`` qualifies ``p95_peak_memory_bytes``.
     """
     tasks = trace.table("tasks")
@@ -137,20 +151,21 @@ def groups(trace: Trace) -> list[dict[str, Any]]:
     group = np.where(code >= 0, code, len(names))
     count = len(names) + 1
     wall = np.where(_cached(tasks), np.nan, wall_s(tasks))
-    cpu = floats(tasks, "cpu_s")
-    both = ~np.isnan(cpu) & ~np.isnan(wall)
-    cpu_of = np.bincount(group[both], weights=cpu[both], minlength=count)
-    wall_of = np.bincount(group[both], weights=wall[both], minlength=count)
+    cpu_ratio = _cpu_ratio(floats(tasks, "cpu_s"), wall, group, count)
     totals = _sum_known(group, wall, count)
     timed, median, p95 = _quantiles(group, wall, count, (0.5, 0.95))
     memory = _quantiles(group, floats(tasks, "peak_memory_bytes"), count, (0.95, 1.0))
     kinds = _kinds(tasks, group, count, "peak_memory_kind", "peak_memory_bytes")
     io_kinds = _kinds(tasks, group, count, "io_kind", "read_bytes")
-    distinct, retries = _distinct_tasks(tasks, group, count)
+    distinct, retries, recomputed = _distinct_tasks(tasks, group, count)
     attempts = np.bincount(group, minlength=count).tolist()
     failed = np.bincount(group[_failed(tasks)], minlength=count).tolist()
-    sums = {key: _sum_known(group, floats(tasks, c), count) for key, c in _SUMMED.items()}
-    whole = sum(t for t in totals if t) or None
+    seen = view(trace)
+    sums, known_of, at_least = _sums(seen, tasks, group, count)
+    # An attempt inside another one is in that one's time already.
+    load = _sum_known(group, np.where(seen.nested, np.nan, wall), count)
+    whole = sum(t for t in load if t) or None
+    nested = np.bincount(group[seen.nested], minlength=count).tolist()
     origins = _origins(trace)
     found = []
     for i in range(count):
@@ -164,17 +179,21 @@ def groups(trace: Trace) -> list[dict[str, Any]]:
             "attempts": attempts[i],
             "failed": failed[i],
             "retries": retries[i],
+            "recomputed": recomputed[i],
+            "nested": nested[i],
             "timed": timed[i],
             "total_wall_s": total,
             "median_wall_s": median[i],
             "p95_wall_s": p95[i],
-            "share_ratio": None if total is None or not whole else round(total / whole, 6),
-            "cpu_ratio": round(float(cpu_of[i] / wall_of[i]), 4) if wall_of[i] > 0 else None,
+            "share_ratio": _share(load[i], whole),
+            "cpu_ratio": cpu_ratio[i],
             "with_memory": memory[0][i],
             "p95_peak_memory_bytes": _whole(memory[1][i]),
             "max_peak_memory_bytes": _whole(memory[2][i]),
             "peak_memory_kind": kinds[i],
-            "io_kind": io_kinds[i],
+            "io_kind": _bound(io_kinds[i], at_least["read_bytes"][i] or at_least["write_bytes"][i]),
+            "known": {key: amounts[i] for key, amounts in known_of.items()},
+            "at_least": [key for key, bound in at_least.items() if bound[i]],
             "origin": origins.get(name or ""),
         }
         row |= {
@@ -183,6 +202,42 @@ def groups(trace: Trace) -> list[dict[str, Any]]:
         }
         found.append(row)
     return sorted(found, key=lambda r: (-(r["total_wall_s"] or 0.0), r["group"] or ""))
+
+
+def _cpu_ratio(cpu: Floats, wall: Floats, group: Ints, count: int) -> list[float | None]:
+    """Give CPU over wall time per group, from the attempts where both are known."""
+    both = ~np.isnan(cpu) & ~np.isnan(wall)
+    cpu_of = np.bincount(group[both], weights=cpu[both], minlength=count).tolist()
+    wall_of = np.bincount(group[both], weights=wall[both], minlength=count).tolist()
+    return [round(c / w, 4) if w > 0 else None for c, w in zip(cpu_of, wall_of, strict=True)]
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else round(part / whole, 6)
+
+
+def _bound(kind: str, at_least: bool) -> str:
+    """Give the kind of a sum: a lower bound where some of what it should hold is not known."""
+    return "lower_bound" if at_least and kind in ("exact", "missing", "sampled") else kind
+
+
+def _sums(
+    seen: View, tasks: pa.Table, group: Ints, count: int
+) -> tuple[dict[str, list[float | None]], dict[str, list[int]], dict[str, list[bool]]]:
+    """Sum columns per group; how many attempts had a value, and which sums are lower bounds."""
+    sums, known_of, at_least = {}, {}, {}
+    for key, column in _SUMMED.items():
+        values, least = floats(tasks, column), np.zeros(seen.n, dtype=bool)
+        if key in ("read_bytes", "write_bytes"):
+            values, least = moved(seen, key.removesuffix("_bytes"))
+        known = ~np.isnan(values)
+        amount = np.bincount(group[known], minlength=count)
+        lacking = np.bincount(group[seen.could_measure & ~known], minlength=count)
+        bound = np.bincount(group[known & least], minlength=count)
+        sums[key] = _sum_known(group, values, count)
+        known_of[key] = amount.tolist()
+        at_least[key] = ((amount > 0) & (lacking + bound > 0)).tolist()
+    return sums, known_of, at_least
 
 
 def _whole(number: float | None) -> int | None:
@@ -241,7 +296,7 @@ def workers(trace: Trace) -> list[dict[str, Any]]:
     table = trace.table("workers")
     when = spans(trace)
     code, names = codes(tasks, "worker")
-    here = when.known & (code >= 0)
+    here = when.known & (code >= 0) & ~view(trace).nested
     busy = np.bincount(
         code[here],
         weights=(when.end_ns - when.start_ns)[here] / 1e9,

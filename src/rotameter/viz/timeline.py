@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from rotameter.profiler.view import view as arrays_of
+from rotameter.units import many
 from rotameter.viz.columns import Floats, Ints, Mask, Spans, codes, spans
-from rotameter.viz.formats import clip
+from rotameter.viz.formats import clip, seconds
 from rotameter.viz.payload import pack, pack_text
 
 if TYPE_CHECKING:
@@ -140,7 +143,11 @@ def _rows(worker: Ints, names: list[str], start: Ints, end: Ints) -> tuple[Ints,
         text = ends[0] if share == 1 else f"{ends[0]} to {ends[1]}"
         rows.append({"label": text, "slot": 1, "of": 1, "lanes": int(lanes[at : at + share].sum())})
     what = "one row a worker" if share == 1 else f"{share} workers a row"
-    return rank // share, rows, f"{what} ({len(ranked):,} workers, {int(lanes.sum()):,} slots)"
+    return (
+        rank // share,
+        rows,
+        f"{what} ({many(len(ranked), 'worker')}, {many(int(lanes.sum()), 'slot')})",
+    )
 
 
 def colour_slots(group: Ints, names: list[str], busy: Floats) -> tuple[Ints, list[Any]]:
@@ -237,6 +244,13 @@ def timeline(trace: Trace, marks: list[dict[str, Any]]) -> Timeline:
     }
     view.drawn = int(use.sum())
     _explain(view, when, merged, tasks.num_rows)
+    inside = int((arrays_of(trace).nested & use).sum())
+    if inside:
+        view.notes.append(
+            f"{many(inside, 'attempt')} ran inside another task: drawn in rows "
+            "of their own, but not counted as running, busy or in a share."
+        )
+    _first_submission(view, trace, when)
     return view
 
 
@@ -244,14 +258,33 @@ def _explain(view: Timeline, when: Spans, merged: str, attempts: int) -> None:
     if merged:
         view.row_text = f"Rows hold several slots: {merged}."
     if attempts > view.drawn:
-        view.notes.append(f"{attempts - view.drawn:,} attempts have no start time: not drawn.")
+        view.notes.append(
+            f"{many(attempts - view.drawn, 'attempt')} without a start time: not drawn."
+        )
     still = int(when.open.sum())
     if still:
         view.notes.append(
-            f"{still:,} attempts have no end: drawn until their worker's or the run's end."
+            f"{many(still, 'attempt')} without an end: drawn until their worker's or the run's end."
         )
     if view.payload["names"] is None:
         view.notes.append("Task names are left out of the chart to keep the file small.")
+
+
+def _first_submission(view: Timeline, trace: Trace, when: Spans) -> None:
+    """Say why the timeline is longer than the run time: it starts with the program."""
+    tasks = trace.table("tasks")
+    ats = [pc.min(tasks[name]).as_py() for name in ("submitted_ns", "ready_ns", "started_ns")]
+    known = [at for at in ats if isinstance(at, int)]
+    if not known or when.first_ns is None or when.last_ns is None:
+        return
+    what = "was submitted" if isinstance(ats[0], int) else "began"
+    lead_s = (min(known) - when.first_ns) / 1e9
+    if lead_s > max(0.05, 0.01 * (when.last_ns - when.first_ns) / 1e9):
+        view.notes.insert(
+            0,
+            f"The timeline starts with the program; the first task {what} at {seconds(lead_s)}, "
+            "where the run time begins.",
+        )
 
 
 def _marks_on_rows(

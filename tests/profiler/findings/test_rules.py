@@ -170,7 +170,7 @@ def test_spill_counts_disk_time_and_what_it_takes(made_run: Make) -> None:
     assert finding.cost_s == pytest.approx(0.5)
     assert facts(finding)["most on disk at one time"] == 6e8
     assert finding.change is not None
-    assert "memory_limit=3000000000" in finding.change
+    assert "memory_limit='3GB'" in finding.change
     assert finding.groups == ("load",)
 
 

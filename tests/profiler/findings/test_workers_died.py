@@ -7,10 +7,11 @@ import pytest
 
 from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.findings.base import Tools
-from rotameter.profiler.findings.culprit import Need, safe_threads
+from rotameter.profiler.findings.culprit import Need, enough_memory, readable, safe_threads
 from rotameter.profiler.findings.deaths import collect
 from rotameter.profiler.findings.workers_died import Advisor
 from rotameter.profiler.view import view
+from rotameter.units import parse_bytes
 from rotameter.values import Finding
 
 Make = Callable[..., Any]
@@ -117,7 +118,7 @@ def test_a_killed_task_gives_a_lower_bound(made_run: Make) -> None:
 @pytest.mark.parametrize(
     ("exit_code", "signal", "rss", "reason", "words"),
     [
-        (-9, 9, 0.5e9, None, "killed by a signal"),
+        (-9, 9, 0.5e9, None, "killed by SIGKILL"),
         (1, None, 0.5e9, None, "the process ended by itself"),
         (-15, 15, 0.5e9, None, "asked to stop from outside"),
         (None, None, 0.5e9, "slurm: time limit reached", "asked to stop from outside"),
@@ -135,12 +136,16 @@ def test_deaths_not_of_memory_are_told_apart(
     run = made_run()
     run.step("load", [1.0] * 8)
     run.sample("w0", "rss_bytes", 1.0, rss)
+    run.task("odd-0", "odd", "w0", 1.0, 0.5, outcome="worker_lost")
+    run.event("executing_at_death", 1.5, worker="w0", task_id="odd-0", group="odd")
     run.event("worker_removed", 1.5, worker="w0", expected=False, reason=reason)
     if exit_code is not None:
         run.event("worker_exit", 1.5, worker="w0", exit_code=exit_code, signal=signal)
     run.die("w0", 1.5, back_as="w9", back=1.7)
     finding = only(Advisor().check(run.trace(), Tools()))
     assert words in finding.title
+    assert "while `odd` ran" in finding.title
+    assert finding.groups == ("odd",)
     assert "needs" not in finding.title
 
 
@@ -148,7 +153,8 @@ def test_signal_9_near_the_limit_is_probably_memory(made_run: Make) -> None:
     run = made_run()
     run.step("load", [1.0] * 8)
     run.sample("w0", "rss_bytes", 1.0, 1.9e9)
-    run.event("executing_at_death", 1.5, worker="w0", task_id="load-0", group="load")
+    run.task("load-x", "load", "w0", 1.0, 0.5, outcome="worker_lost")
+    run.event("executing_at_death", 1.5, worker="w0", task_id="load-x", group="load")
     run.event("worker_exit", 1.5, worker="w0", exit_code=-9, signal=9)
     run.event("worker_removed", 1.5, worker="w0", expected=False)
     (death,) = collect(view(run.trace()))
@@ -176,7 +182,8 @@ def test_tasks_that_fit_are_not_told_to_shrink(made_run: Make) -> None:
     run.sample("w0", "rss_bytes", 0.0, 100e6)
     run.sample("w0", "managed_bytes", 1.9, 6e9)
     run.step("eat", [1.0] * 4, peak_memory_bytes=10**9, peak_memory_kind="exact")
-    run.event("executing_at_death", 2.0, worker="w0", task_id="eat-0", group="eat")
+    run.task("eat-x", "eat", "w0", 1.0, 1.0, outcome="worker_lost")
+    run.event("executing_at_death", 2.0, worker="w0", task_id="eat-x", group="eat")
     run.event(
         "worker_memory_kill", 2.0, worker="w0", rss_bytes=7_700_000_000, limit_bytes=8 * 10**9
     )
@@ -227,3 +234,142 @@ def test_how_many_fit(
     expected: tuple[int | None, float | None],
 ) -> None:
     assert safe_threads(need, limit, threads, together, footprint) == expected
+
+
+def crash(run: Any, worker: str, at: float, group: str, back_as: str, **more: Any) -> None:
+    """Let a worker die while a task of a group runs there."""
+    run.task(f"{group}-x", group, worker, at - 0.5, 0.5, outcome="worker_lost")
+    run.event("executing_at_death", at, worker=worker, task_id=f"{group}-x", group=group)
+    run.event("worker_removed", at, worker=worker, expected=False, reason="handle-worker-cleanup")
+    if more:
+        run.event("worker_exit", at, worker=worker, **more)
+    run.die(worker, at, back_as=back_as, back=at + 0.5)
+
+
+@pytest.mark.parametrize(
+    ("signal", "name"),
+    [(4, "SIGILL"), (6, "SIGABRT"), (7, "SIGBUS"), (8, "SIGFPE"), (11, "SIGSEGV")],
+)
+def test_a_crash_is_the_process_own(made_run: Make, signal: int, name: str) -> None:
+    run = made_run()
+    run.step("load", [1.0] * 8)
+    crash(run, "w0", 1.5, "segv", "w9", exit_code=-signal, signal=signal)
+    finding = only(Advisor().check(run.trace(), Tools()))
+    assert finding.title == f"One worker crashed with {name} while `segv` ran"
+    assert "faulthandler" in finding.advice
+    assert "who sent" not in finding.advice
+
+
+def test_kinds_of_death_are_findings_of_their_own(made_run: Make) -> None:
+    run = made_run(workers=4)
+    run.step("load", [1.0] * 16)
+    crash(run, "w0", 1.0, "ex", "w7", exit_code=3)
+    crash(run, "w1", 1.2, "segv", "w8", exit_code=-11, signal=11)
+    crash(run, "w2", 1.4, "killed", "w9", exit_code=-9, signal=9)
+    found = Advisor().check(run.trace(), Tools())
+    assert sorted(f.groups[0] for f in found) == ["ex", "killed", "segv"]
+    assert all(len(f.groups) == 1 for f in found)
+
+
+@pytest.mark.parametrize(
+    ("need", "limit", "rss", "kind"),
+    [
+        (417e6, 500e6, 484e6, "lower_bound"),
+        (321e6, 400e6, 406e6, "lower_bound"),
+        (100e6, 16e9, None, "estimate"),
+        (5.8e9, 16e9, 15.3e9, "exact"),
+        (1e6, 123_456_789.0, 130e6, "upper_bound"),
+        (None, 2e9, 1.9e9, "missing"),
+    ],
+)
+def test_the_next_limit_is_above_what_failed(
+    need: float | None, limit: float, rss: float | None, kind: str
+) -> None:
+    for threads in (1, 2, 8):
+        size, step = enough_memory(Need(need, kind, "", 1), threads, limit, rss, 60e6)
+        assert size >= step * max(limit, rss or 0.0) - 1.0
+        assert size >= threads * (need or 0.0)
+        assert step >= (1.1 if kind == "exact" else 1.5)
+        assert parse_bytes(readable(size)) == pytest.approx(size)
+
+
+def test_a_task_that_filled_a_worker_alone_is_given_more(made_run: Make) -> None:
+    run = made_run(workers=2, threads=2, memory=500e6)
+    run.sample("w0", "rss_bytes", 0.0, 67e6)
+    run.sample("w0", "rss_bytes", 1.9, 324e6)
+    run.step("light", [0.2] * 8, ready=0.0, peak_memory_bytes=10**6, peak_memory_kind="exact")
+    run.task("hog-0", "hog", "w0", 0.0, 2.0, outcome="worker_lost")
+    run.event("executing_at_death", 2.0, worker="w0", task_id="hog-0", group="hog",
+              rss_bytes=432_000_000)  # fmt: skip
+    run.event("worker_memory_kill", 2.0, worker="w0", rss_bytes=484_000_000, limit_bytes=5 * 10**8)
+    run.event("worker_removed", 2.0, worker="w0", expected=False)
+    run.event("worker_exit", 2.0, worker="w0", exit_code=-15, signal=15, rss_bytes=432_000_000)
+    run.die("w0", 2.0)
+    finding = only(Advisor().check(run.trace(), Tools()))
+    assert finding.change is not None
+    assert "memory_limit='1GB')  # at least" in finding.change
+    assert finding.apply is not None
+    assert finding.apply["memory_request"]["value"] == 1e9
+    assert "at least 1 GB" in finding.advice
+    # One reading a death, the nanny's before any other, and it is named.
+    (rss,) = (e for e in finding.evidence if e.name.startswith("worker memory when it died"))
+    assert rss.value == 484_000_000
+    assert "nanny" in rss.how
+
+
+@pytest.mark.parametrize("at", [1.5, 3.9])
+def test_a_removal_alone_is_no_death(made_run: Make, at: float) -> None:
+    run = made_run()
+    run.step("load", [1.0] * 16)
+    run.event("worker_removed", at, worker="w0", expected=False, reason="handle-worker-cleanup")
+    run.die("w0", at)
+    assert collect(view(run.trace())) == []
+    assert Advisor().check(run.trace(), Tools()) == []
+
+
+@pytest.mark.parametrize(("status", "deaths"), [("ok", 0), ("interrupted", 0), ("failed", 2)])
+def test_a_cluster_that_closes_did_not_die(made_run: Make, status: str, deaths: int) -> None:
+    run = made_run()
+    run.meta["run"] = {"status": status}
+    run.step("load", [1.0] * 16)
+    for worker in ("w0", "w1"):
+        run.task(f"late-{worker}", "late", worker, 3.9, 0.1, outcome="worker_lost")
+        run.event("executing_at_death", 4.0, worker=worker, task_id=f"late-{worker}", group="late",
+                  reason="inferred from the last heartbeat")  # fmt: skip
+        run.event("worker_removed", 4.0, worker=worker, expected=False)
+        run.die(worker, 4.0)
+    assert len(collect(view(run.trace()))) == deaths
+
+
+def test_results_that_went_with_idle_workers_are_told_as_that(made_run: Make) -> None:
+    run = made_run(workers=3, threads=1)
+    run.step("f", [0.5] * 12)
+    for n in (0, 3, 6):  # They ran on w0.
+        run.task(f"f-{n}", "f", "w1", 2.5 + n / 6, 0.5)
+    run.event("worker_removed", 2.2, worker="w0", expected=False)
+    run.die("w0", 2.2)
+    finding = only(Advisor().check(run.trace(), Tools()))
+    assert "left without a word while idle" in finding.title
+    assert "3 tasks" in finding.title
+    assert facts(finding)["cores missing until replaced"] == 0
+    assert finding.cost_s == pytest.approx(0.5)
+    assert "vanished" not in finding.title
+
+
+def test_what_costs_nothing_is_not_named(made_run: Make) -> None:
+    run = made_run()
+    run.step("load", [1.0] * 200)
+    run.event("worker_removed", 1.5, worker="w0", expected=False)
+    run.event("worker_exit", 1.5, worker="w0", exit_code=3)
+    run.die("w0", 1.5, back_as="w9", back=1.51)
+    assert Advisor().check(run.trace(), Tools()) == []
+
+
+def test_a_need_that_is_unknown_still_gives_a_larger_limit(made_run: Make) -> None:
+    run = made_run(workers=2, threads=2, memory=1e9)
+    run.step("load", [1.0] * 16)
+    run.event("worker_memory_kill", 2.0, worker="w0", rss_bytes=960_000_000, limit_bytes=10**9)
+    run.die("w0", 2.0, back_as="w9", back=3.0)
+    finding = only(Advisor().check(run.trace(), Tools()))
+    assert finding.change == "LocalCluster(memory_limit='1.5GB')  # at least (1.5x what failed)"
+    assert finding.apply == {"memory_request": {"value": 1.5e9}}

@@ -244,6 +244,66 @@ def test_every_route_is_counted(session, tmp_path):
     assert files == {"a": 11, "b": 12, "c": 13, "d": 14, pathlib.Path(name).name: 15}
 
 
+def _others(fd, count, write):
+    """Move bytes as C code does: through a duplicate, by no call of Python's files."""
+    with io.FileIO(os.dup(fd), "wb" if write else "rb") as other:
+        if write:
+            other.write(b"x" * count)
+        else:
+            other.read(count)
+
+
+def test_bytes_that_went_through_the_descriptor_are_added(session, tmp_path):
+    path = tmp_path / "x"
+    running = session.begin("t", "g")
+    with builtins.open(path, "wb") as file:
+        file.write(b"head")
+        file.flush()
+        _others(file.fileno(), 100_000, write=True)
+        file.write(b"tail")
+    with builtins.open(path, "rb") as file:
+        file.read(1)
+        _others(file.fileno(), 1 << 20, write=False)
+    files = running.files
+    session.end(running)
+    assert files[str(path), "write"][0] == 100_008
+    assert files[str(path), "read"][0] == 100_008
+    assert running.readings["io_s"] is None  # how long those calls took is not known
+
+
+def test_asking_for_the_descriptor_and_seeking_is_no_reading(session, tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"x" * 100_000)
+    running = session.begin("t", "g")
+    with builtins.open(path, "rb") as file:
+        assert os.fstat(file.fileno()).st_size == 100_000
+        file.seek(0, 2)
+    with builtins.open(path, "r+b") as file:
+        file.fileno()
+        file.truncate(1 << 20)
+    assert not running.files
+    session.end(running)
+
+
+def test_the_programs_own_files_are_no_traffic_of_nobody(session, tmp_path):
+    for name in ("m.py", "x/site-packages/dask/dask.yaml", "x.dist-info/entry_points.txt", "data"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with fileio._original(path, "w") as file:
+            file.write("text")
+    running = session.begin("t", "g")
+    (tmp_path / "m.py").read_text()
+    if os.path.exists("/proc/self/stat"):
+        pathlib.Path("/proc/self/stat").read_text()
+    files = {pathlib.Path(name).name for name, _ in running.files}
+    session.end(running)
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            path.read_text()
+    assert files == {"m.py"}  # a task that reads code may well be about code
+    assert {pathlib.Path(name).name for name, _ in session.orphans} == {"data"}
+
+
 def test_pipes_are_not_files(session):
     running = session.begin("t", "g")
     read, write = os.pipe()

@@ -146,7 +146,7 @@ def test_a_write_that_fails_half_way_leaves_no_half_frame(
             return real(fd, bytes(data)[: len(data) // 2])
         raise OSError(errno.ENOSPC, "no space")
 
-    monkeypatch.setattr(module.os, "write", half)
+    monkeypatch.setattr(os, "write", half)
     channel.add(("lost", "x"))
     recorder.flush()
     monkeypatch.undo()

@@ -82,7 +82,7 @@ def test_a_spooled_segment_is_noted_and_moved_in(shared):
     recorder.close()
     (segment,) = (shared / "segments").iterdir()
     assert segment.suffix == ".seg"
-    assert read_segment(segment.read_bytes()).frames[1].values == [["b"], ["a"]]
+    assert read_segment(segment.read_bytes()).frames[2].values == [["b"], ["a"]]
     assert not os.path.exists(place["path"])
 
 

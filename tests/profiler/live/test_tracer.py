@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import cloudpickle
 import pytest
@@ -353,6 +354,44 @@ def test_recursion(lab):
     rows = traced.rows()
     assert len(rows) == 31
     assert [row["parent"] for row in rows[:-1]] == [row["task_id"] for row in rows[1:]]
+
+
+@pytest.mark.parametrize("level", ["time", "default"])
+def test_a_recursion_gets_as_deep_as_without_a_trace(lab, level):
+    @task
+    def down(n):
+        try:
+            return down(n + 1)
+        except RecursionError:
+            return n
+
+    untraced = down(0)
+    traced = lab(level=level).activate()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert (down(0), down(0), down(0)) == (untraced, untraced, untraced)
+    assert not traced.session._active
+    assert current.get() is None
+    faults = traced.session.faults
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        faults.tell()
+        faults.tell()
+    assert len(caught) <= 1 and faults.count > 0
+    assert faults._untold is None
+
+
+def test_a_traceback_shows_one_frame_of_ours(lab):
+    lab().activate()
+
+    @task
+    def broken():
+        raise KeyError("x")
+
+    with pytest.raises(KeyError) as error:
+        broken()
+    names = [entry.name for entry in error.traceback]
+    assert names[1:] == ["wrapper", "broken"]
 
 
 def test_hostile_names_are_cut_but_stay_apart(lab):

@@ -8,12 +8,29 @@ scheduler's. On a worker it does nothing: the scheduler hands workers what they 
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
 __all__ = ["TRACE_ENV", "dask_setup", "dask_teardown", "finish_all"]
 
 TRACE_ENV = "ROTAMETER_TRACE"
+_NAMES = (__name__, "adapters/dask/preload_client.py")
+
+
+def _not_ours(record: logging.LogRecord) -> bool:
+    """Leave out what distributed says of our own preload: the untraced program says nothing."""
+    said = record.getMessage() if record.levelno < logging.WARNING else ""
+    return not said.endswith(_NAMES)
+
+
+def _hush() -> None:
+    logger = logging.getLogger("distributed.preloading")
+    if not any(getattr(f, "__name__", "") == "_not_ours" for f in logger.filters):
+        logger.addFilter(_not_ours)
+
+
+_hush()
 
 
 async def dask_setup(server: Any) -> None:

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rotameter.adapters.dask import _compat, registration
+from rotameter.adapters.dask import _compat, leave, registration
+from rotameter.adapters.dask.drain import drain
 from rotameter.adapters.dask.names import (
     ACK_OP,
     END_OP,
@@ -88,6 +89,7 @@ class Attachment:
         self.active = False
         self.reason: str | None = None
         self.facts: dict[str, Any] | None = None
+        self.holder: str | None = None
         self.scheduler_ended = False
         self._finishing = False
         self._undo: Callable[[], None] | None = None
@@ -103,15 +105,26 @@ class Attachment:
         handlers[RECORDS_OP] = self._receive
         handlers[END_OP] = self._ended
         async with asyncio.timeout(REGISTER_TIMEOUT_S):
-            await registration.register_scheduler(client, ShippedScheduler(PLUGIN, config), PLUGIN)
-            answer = await self._call(HUB_OP, action="attach")
+            answer = await self._attach(config)
             if not answer.get("ok"):
-                self.reason = str(answer.get("reason"))
+                self.reason, self.holder = str(answer.get("reason")), answer.get("holder")
                 return
+            config = {**config, "prefix": answer.get("prefix")}
             self.active = True
             self._undo = _compat.note_call_sites(client)
             _compat.call_before_close(client, self.finish_async)
             await self._register_workers(config)
+
+    async def _attach(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Register on the scheduler; the trace of a client that died is ended first."""
+        while True:
+            plugin = ShippedScheduler(PLUGIN, config)
+            await registration.register_scheduler(self.client, plugin, PLUGIN)
+            answer = await self._call(HUB_OP, action="attach")
+            if not answer.get("orphan"):
+                return answer
+            await self._call(HUB_OP, action="evict")
+            await asyncio.sleep(0.1)
 
     async def _register_workers(self, config: dict[str, Any]) -> None:
         """Register on workers and nannies; a failed try is withdrawn before the next."""
@@ -220,10 +233,13 @@ class Attachment:
         return None
 
     def _scheduler_lost(self, error: BaseException) -> None:
+        self._note("scheduler_lost", first_line(error))
+
+    def _note(self, kind: str, reason: str, text: str | None = None) -> None:
         meta = {"role": "client", "host": host_name(), "pid": os.getpid(), "engine": "dask"}
-        row = (time.time_ns(), "scheduler_lost", first_line(error))
+        row = (time.time_ns(), kind, reason, text)
         frames = encode_frame("meta", ("value",), [(meta,)])
-        frames += encode_frame("events", ("at_ns", "kind", "reason"), [row])
+        frames += encode_frame("events", ("at_ns", "kind", "reason", "text"), [row])
         self._inbox.receive(None, 0, origin_of("client"), 0, frames)
 
     def _release(self) -> None:
@@ -231,13 +247,28 @@ class Attachment:
             self._undo()
         handlers = _compat.client_handlers(self.client)
         if handlers is not None:
-            for op in (RECORDS_OP, END_OP):
-                # A message on its way finds a handler that drops it.
-                handlers[op] = _ignore
+            leave.retire_streams(self.client, (RECORDS_OP, END_OP), handlers)
         with contextlib.suppress(ValueError):
             _live.remove(self)
         with contextlib.suppress(KeyError):
             _close_inbox(self.folder)
+
+    def _finish_without_loop(self) -> list[str]:
+        """Take what this process still holds; gives what is missing, in words."""
+        loop = _loop_of(self.client)
+        if loop is None or loop.is_running():
+            self._scheduler_lost(ConnectionError("the client has lost its scheduler"))
+            return ["what had not arrived when the scheduler was lost"]
+        try:
+            whole = drain(registration.scheduler_address(self.client), self._inbox)
+        except Exception as error:
+            warn_once(f"rotameter could not take its last records: {first_line(error)}")
+            whole = False
+        if whole:
+            return []
+        said = "the program ended without closing its client"
+        self._note("not_measured", said, "the last moments of the run")
+        return [f"the last moments: {said}"]
 
     def finish(self, timeout_s: float = 10.0) -> dict[str, Any]:
         """Flush all workers, receive everything, take the plug-ins off.
@@ -258,19 +289,36 @@ class Attachment:
         client = self.client
         if client.status == "running" and not client.asynchronous:
             return dict(client.sync(self.finish_async, timeout_s))
+        if client.status == "running" and (loop := _loop_elsewhere(client)) is not None:
+            future = asyncio.run_coroutine_threadsafe(self.finish_async(timeout_s), loop)
+            return dict(future.result(timeout_s + 15.0))
         self._finishing = True
         facts = self.facts or {"workers": 0, "batches": 0, "missing": []}
         if self.active and not self.scheduler_ended:
-            self._scheduler_lost(ConnectionError("the client has lost its scheduler"))
-            facts["missing"].append("what had not arrived when the scheduler was lost")
+            facts["missing"] += self._finish_without_loop()
         self._release()
         facts["received"] = self._inbox.batches
         self.facts = facts
         return facts
 
 
-def _ignore(**_: Any) -> None:
-    return None
+def _loop_elsewhere(client: Any) -> asyncio.AbstractEventLoop | None:
+    """Give the client's event loop if it runs, in another thread."""
+    loop = _loop_of(client)
+    if loop is None or not loop.is_running():
+        return None
+    with contextlib.suppress(RuntimeError):
+        if asyncio.get_running_loop() is loop:
+            return None
+    return loop
+
+
+def _loop_of(client: Any) -> asyncio.AbstractEventLoop | None:
+    try:
+        loop: asyncio.AbstractEventLoop = client.loop.asyncio_loop
+    except Exception:
+        return None
+    return loop
 
 
 def attachment_of(client: Any) -> Attachment | None:
@@ -333,6 +381,9 @@ async def attach_async(
     if not attachment.active and not shared:
         attachment._release()
         raise AttachError(f"the cluster is not traced: {attachment.reason}")
+    holder = None if attachment.active else attachment.holder
+    if holder is not None and all(other.client.id != holder for other in _live):
+        warn_once(f"rotameter does not trace this Dask cluster: {attachment.reason}")
     _live.append(attachment)
     return attachment
 
@@ -386,7 +437,8 @@ def attach(
     """
     if client.asynchronous:
         raise AttachError(
-            "an asynchronous client cannot be attached from here", hint="await attach_async(…)"
+            "an asynchronous client cannot be attached from here",
+            hint="use `async with rm.trace(...)` (or await attach_async(...))",
         )
     attachment: Attachment = client.sync(
         attach_async,
@@ -403,7 +455,7 @@ def attach(
 def finish_all(timeout_s: float = 10.0) -> list[dict[str, Any]]:
     """End every live trace of this process; never raises."""
     out = []
-    for attachment in _live:
+    for attachment in _live[:]:
         try:
             out.append(attachment.finish(timeout_s))
         except Exception as error:

@@ -7,6 +7,7 @@ is reported, the last inferred and marked so.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import time
@@ -16,11 +17,13 @@ from typing import Any, NamedTuple
 from rotameter.adapters.dask import slots
 from rotameter.adapters.dask.names import (
     SLOTS_OP,
+    closing_reason,
     emit,
     exit_signal,
     group_of,
     host_name,
     removal_reason,
+    run_id_of,
     task_id_of,
 )
 from rotameter.profiler.live.recorder import Recorder
@@ -78,6 +81,18 @@ class _Death:
         self.done = False
 
 
+def _cancelled() -> bool:
+    """Tell whether the event loop ends under the scheduler (``asyncio.run`` cancels what is left).
+
+    Then the streams of all workers end, without a word of theirs.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
+
+
 class Deaths:
     """Turns removals of workers into events and lost attempts (event loop only).
 
@@ -89,6 +104,17 @@ class Deaths:
         Where rows go.
     when : callable
         ``when(key)`` gives (submitted_ns, ready_ns) of a task.
+    prefix : str
+        What the ``run_id`` of this scheduler's attempts begin with.
+
+    Attributes
+    ----------
+    reasons : dict
+        Worker → why it was removed, in words; taken by who writes the row of its life.
+    unsaid : dict
+        Worker → (when, why) of removals whose cause is not known for sure yet.
+    said : callable
+        Called with a worker and the reason once an unsaid removal is recorded.
     """
 
     def __init__(
@@ -96,6 +122,7 @@ class Deaths:
         scheduler: Any,
         recorder: Recorder,
         when: Callable[[Any], tuple[int | None, int | None]],
+        prefix: str = "",
     ) -> None:
         self.scheduler = scheduler
         self.recorder = recorder
@@ -107,6 +134,11 @@ class Deaths:
         self._waiting: dict[str, _Death] = {}
         self._exits: dict[str, dict[str, Any]] = {}
         self._restarting: set[str] = set()
+        self._words: dict[str, str] = {}
+        self._prefix = prefix
+        self.reasons: dict[str, str | None] = {}
+        self.unsaid: dict[str, tuple[int, str | None]] = {}
+        self.said: Callable[[str, str | None], None] = lambda worker, reason: None
 
     def hello(self, worker: str, hello: Hello) -> None:
         """Remember where a worker's slots are."""
@@ -123,22 +155,43 @@ class Deaths:
         """Note that the user restarts all workers: distributed calls their removal unexpected."""
         self._restarting = set(self.scheduler.workers)
 
-    def removed(self, message: dict[str, Any]) -> None:
-        """Take distributed's own event of a removal."""
+    def closing(self, worker: str, reason: str | None) -> None:
+        """Note that a worker was asked to close: its removal is no death (None: for a failure)."""
+        if reason is None:
+            return
+        if worker in self.unsaid:
+            self._say(worker, reason)
+        elif worker in self._workers:
+            self._words.setdefault(worker, reason)
+
+    def _why(self, message: dict[str, Any]) -> tuple[bool, str | None]:
+        """Tell whether a removal was expected, and why it happened."""
         worker, expected = message["worker"], bool(message.get("expected"))
-        reason = removal_reason(message.get("stimulus_id"))
+        reason, word = removal_reason(message.get("stimulus_id")), self._words.pop(worker, None)
         if worker in self._restarting:
             self._restarting.discard(worker)
-            expected, reason = True, "restart"
-        emit(
-            self.recorder,
-            "worker_removed",
-            time.time_ns(),
-            subject=worker,
-            worker=worker,
-            expected=expected,
-            reason=reason,
-        )
+            return True, "restart"
+        if expected:
+            return True, reason
+        if word is not None:
+            return True, word
+        status = getattr(getattr(self.scheduler, "status", None), "name", None)
+        if status in ("closing", "closed") or _cancelled():
+            return True, "cluster closing"
+        return False, reason
+
+    def removed(self, message: dict[str, Any]) -> None:
+        """Take distributed's own event of a removal."""
+        worker = message["worker"]
+        expected, reason = self._why(message)
+        if not expected and reason == removal_reason("handle-worker-cleanup-"):
+            # A word that this was asked for may come by another way than the stream that broke.
+            self.unsaid[worker] = (time.time_ns(), reason)
+            with contextlib.suppress(Exception):
+                self.scheduler.loop.call_later(WAIT_S, self._say, worker)
+        else:
+            self.reasons[worker] = reason
+            self._emit_removed(worker, time.time_ns(), expected, reason)
         state = self._workers.pop(worker, None)
         keys = message.get("processing-tasks") or ()
         if expected or not keys:
@@ -147,6 +200,24 @@ class Deaths:
         death = _Death(worker, self._collect(keys, state), getattr(state, "nthreads", 0) or 0)
         self._waiting[worker] = death
         self._look(death)
+
+    def _say(self, worker: str, word: str | None = None) -> None:
+        """Record a removal that was waited with."""
+        at_ns, reason = self.unsaid.pop(worker, (None, None))
+        if at_ns is not None:
+            self._emit_removed(worker, at_ns, word is not None, word or reason)
+            self.said(worker, word or reason)
+
+    def _emit_removed(self, worker: str, at_ns: int, expected: bool, reason: str | None) -> None:
+        emit(
+            self.recorder,
+            "worker_removed",
+            at_ns,
+            subject=worker,
+            worker=worker,
+            expected=expected,
+            reason=reason,
+        )
 
     def _collect(self, keys: Any, state: Any) -> list[_Task]:
         executing = {task_id_of(getattr(ts, "key", ts)) for ts in getattr(state, "executing", ())}
@@ -160,7 +231,7 @@ class Deaths:
             out.append(
                 _Task(
                     task_id,
-                    str(ts.run_id),
+                    run_id_of(self._prefix, ts.run_id),
                     group_of(ts.prefix.name),
                     submitted,
                     ready,
@@ -212,6 +283,11 @@ class Deaths:
         worker, exit_code = message.get("worker"), message.get("exit_code")
         if not worker:
             return
+        if message.get("closing"):
+            self.closing(worker, closing_reason(message.get("reason")))
+        if message.get("word"):
+            return  # nothing has ended yet
+        self._say(worker)
         read = message.get("slots")
         emit(
             self.recorder,
@@ -238,7 +314,7 @@ class Deaths:
         self._waiting.pop(death.worker, None)
         ran: dict[str, int | None]
         if read is not None:
-            ran = {record.run_id: record.start_ns for record in read.running}
+            ran = {run_id_of(self._prefix, int(r.run_id)): r.start_ns for r in read.running}
             kind = "reported"
         else:
             ordered = sorted(death.tasks, key=lambda t: (not t.executing, t.priority))
@@ -309,5 +385,7 @@ class Deaths:
 
     def settle_all(self) -> None:
         """Decide what is still open, at the end of the trace."""
+        for worker in list(self.unsaid):
+            self._say(worker)
         for death in list(self._waiting.values()):
             self._settle(death, None)

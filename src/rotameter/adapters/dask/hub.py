@@ -184,6 +184,18 @@ class Hub:
                 self._held_bytes += len(item[2])
                 return
 
+    def drain(self, take: Callable[[str, int, bytes], None]) -> None:
+        """Give away all that no client has on disk, now that the event loop has ended."""
+        for _, origin, seq, data in self._unacknowledged:
+            take(origin, seq, data)
+        for item in self._held:
+            take(*item)
+        while (taken := self._spool.take()) is not None:
+            take(*taken)
+        self._unacknowledged.clear()
+        self._held.clear()
+        self._window_bytes = self._held_bytes = 0
+
     def attach(self, client: str) -> None:
         """Send to this client from now on, beginning with what is held."""
         if self.client is not None and self.client != client:

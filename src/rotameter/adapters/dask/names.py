@@ -25,6 +25,7 @@ __all__ = [
     "PLUGIN",
     "RECORDS_OP",
     "SLOTS_OP",
+    "closing_reason",
     "emit",
     "exit_signal",
     "group_of",
@@ -32,6 +33,8 @@ __all__ = [
     "machine_facts",
     "origin_of",
     "removal_reason",
+    "run_id_of",
+    "run_prefix",
     "task_id_of",
 ]
 
@@ -107,6 +110,62 @@ def exit_signal(exit_code: int | None) -> int | None:
     return -exit_code if exit_code is not None and exit_code < 0 else None
 
 
+_CLOSINGS = (
+    ("signal-", "asked to stop"),
+    ("scheduler-close-worker", "retired"),
+    ("scheduler-remove-worker", "retired"),
+    ("scheduler-close", "cluster closing"),
+    ("worker-lifetime", "lifetime reached"),
+    ("scheduler-restart", "restart"),
+    ("restart", "restart"),
+)
+_FAILURES = ("broken", "fail", "heartbeat", "timeout", "died")
+
+
+def closing_reason(word: str | None) -> str | None:
+    """Put into words why a worker closes in an orderly way; None when it closes for a failure.
+
+    Parameters
+    ----------
+    word : str or None
+        What distributed gives as the reason of the worker's or nanny's ``close``.
+
+    Examples
+    --------
+    >>> closing_reason("nanny-close"), closing_reason("signal-15")
+    ('closed', 'asked to stop')
+    >>> closing_reason("worker-handle-scheduler-connection-broken") is None
+    True
+    """
+    text = str(word or "")
+    if any(part in text for part in _FAILURES):
+        return None
+    return next((said for head, said in _CLOSINGS if text.startswith(head)), "closed")
+
+
+def run_prefix(scheduler_id: Any) -> str:
+    """Give the short name of a scheduler that the ``run_id`` of its attempts begin with.
+
+    Examples
+    --------
+    >>> len(run_prefix("Scheduler-1"))
+    5
+    """
+    digest = hashlib.sha256(str(scheduler_id).encode("utf-8", "replace")).hexdigest()
+    return f"{digest[:4]}:"
+
+
+def run_id_of(prefix: str, number: Any) -> str:
+    """Give the ``run_id`` of an attempt, unlike that of any attempt on another scheduler.
+
+    Examples
+    --------
+    >>> run_id_of("3fa0:", 12)
+    '3fa0:00000012'
+    """
+    return f"{prefix}{number:08d}"
+
+
 _REMOVALS = {
     "handle-worker-cleanup": "connection lost",
     "retire-workers": "retired",
@@ -114,6 +173,7 @@ _REMOVALS = {
     "worker-close": "closed",
     "close-worker": "closed",
     "scheduler-restart": "restart",
+    "nanny-close": "process ended",
 }
 
 

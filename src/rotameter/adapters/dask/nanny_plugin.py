@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ from rotameter.adapters.dask import _compat, slots
 from rotameter.adapters.dask.names import EXIT_TOPIC, PLUGIN, host_name
 
 __all__ = ["NannyTracer"]
+
+_WORD_TIMEOUT_S = 1.0
 
 
 def _slots_of(pid: int | None) -> dict[str, Any] | None:
@@ -29,6 +32,12 @@ def _slots_of(pid: int | None) -> dict[str, Any] | None:
         if newest is not None and (read := slots.read_slots(newest[1], pid)) is not None:
             return read.as_message()
     return None
+
+
+def _closing(nanny: Any) -> bool:
+    """Tell whether a nanny was asked to close."""
+    name = getattr(getattr(nanny, "status", None), "name", "")
+    return name in ("closing", "closing_gracefully", "closed")
 
 
 class NannyTracer(NannyPlugin):
@@ -54,6 +63,7 @@ class NannyTracer(NannyPlugin):
         def tell(pid: int | None, exit_code: int | None) -> None:
             message = {
                 "worker": nanny.worker_address,
+                "closing": _closing(nanny),
                 "host": host_name(),
                 "pid": pid,
                 "exit_code": exit_code,
@@ -64,8 +74,13 @@ class NannyTracer(NannyPlugin):
         with contextlib.suppress(Exception):
             self.hooked = _compat.hook_nanny_exit(nanny, tell)
 
-    def teardown(self, nanny: Any) -> None:
-        """Take the hook off."""
+    async def teardown(self, nanny: Any) -> None:
+        """Take the hook off; a nanny that closes says first that its worker's end was asked for."""
+        if _closing(nanny) and nanny.worker_address:
+            message = {"worker": nanny.worker_address, "closing": True, "word": True}
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_WORD_TIMEOUT_S):
+                    await nanny.scheduler.log_event(topic=EXIT_TOPIC, msg=message)
         if self.hooked:
             with contextlib.suppress(Exception):
                 _compat.unhook_nanny_exit(nanny)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 from rotameter.adapters.dask import _compat
 from rotameter.profiler.live.faults import warn_once
 from rotameter.profiler.live.redact import first_line
 
-__all__ = ["setup", "teardown"]
+__all__ = ["begin_meta", "end_meta", "setup", "teardown"]
+
+_META = "meta.json"
+_writing: dict[int, tuple[str, int | None]] = {}
 
 
 async def setup(server: Any, folder: str) -> None:
@@ -36,7 +42,11 @@ def _options() -> dict[str, Any]:
 
 
 async def teardown(server: Any) -> None:
-    """End the trace of a client."""
+    """End the trace of a client; a scheduler's ends with its plug-in, here its run is noted."""
+    written = _writing.pop(id(server), None)
+    if written is not None:
+        end_meta(*written)
+        return
     from rotameter.adapters.dask.attach import attachment_of
 
     try:
@@ -45,6 +55,53 @@ async def teardown(server: Any) -> None:
             await attachment.finish_async()
     except Exception as error:
         warn_once(f"rotameter could not end its trace of a Dask cluster: {first_line(error)}")
+
+
+def begin_meta(folder: str) -> int | None:
+    """Write the facts of a run that begins, unless somebody else has; gives its start in ns."""
+    from rotameter.adapters.dask.names import machine_facts
+    from rotameter.profiler.live.redact import redact
+
+    started_ns = time.time_ns()
+    meta = {
+        "schema": 1,
+        "origin": "recorded",
+        "time_base": "epoch_ns",
+        "engine": "dask",
+        "run": {"status": "running", "started_ns": started_ns},
+        "command": [redact(word) for word in sys.argv],
+        "versions": machine_facts()["versions"],
+    }
+    target, own = Path(folder) / _META, Path(folder) / f"{_META}.begin-{os.getpid()}"
+    try:
+        _write(own, meta)
+        os.link(own, target)  # unlike a rename, it fails where there is one
+    except OSError:
+        return None
+    finally:
+        own.unlink(missing_ok=True)
+    return started_ns
+
+
+def end_meta(folder: str, started_ns: int | None) -> None:
+    """Note that the run of :func:`begin_meta` has ended, unless somebody else has written since."""
+    target, own = Path(folder) / _META, Path(folder) / f"{_META}.end-{os.getpid()}"
+    try:
+        meta = json.loads(target.read_text(encoding="utf-8"))
+        run = meta["run"]
+        if started_ns is None or run != {"status": "running", "started_ns": started_ns}:
+            return
+        meta["run"] = {**run, "status": "ok", "ended_ns": time.time_ns()}
+        _write(own, meta)
+        own.replace(target)
+    except (OSError, ValueError, KeyError, TypeError):
+        own.unlink(missing_ok=True)
+
+
+def _write(path: Path, meta: dict[str, Any]) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+        json.dump(meta, file, indent=1, sort_keys=True)
 
 
 def free_folder(folder: str) -> str:
@@ -71,5 +128,7 @@ async def _setup_scheduler(scheduler: Any, folder: str) -> None:
 
     if PLUGIN in scheduler.plugins:
         return
-    plugin = SchedulerTracer({"folder": free_folder(folder), **_options()})
+    place = free_folder(folder)
+    plugin = SchedulerTracer({"folder": place, **_options()})
     await install_on_scheduler(scheduler, plugin, PLUGIN)
+    _writing[id(scheduler)] = (place, begin_meta(place))

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 from typing import Any
 
+from rotameter.adapters.dask.names import run_prefix
 from rotameter.adapters.dask.ship import ShippedNanny, ShippedWorker
 
 __all__ = [
@@ -81,6 +82,7 @@ async def install_on_scheduler(scheduler: Any, plugin: Any, name: str) -> None:
     await plugin.start(scheduler)
     scheduler.add_plugin(plugin, name=name)
     config = {k: v for k, v in plugin.config.items() if k != "folder"}
+    config["prefix"] = run_prefix(scheduler.id)
     await scheduler.register_worker_plugin(
         comm=None, plugin=_dumps(ShippedWorker(name, config)), name=name, idempotent=True
     )

@@ -10,6 +10,7 @@ from rotameter.adapters.dask.deaths import Deaths
 from rotameter.adapters.dask.names import (
     EXIT_TOPIC,
     NOT_STARTED_TOPIC,
+    closing_reason,
     emit,
     group_of,
     removal_reason,
@@ -62,6 +63,8 @@ class SchedulerEvents:
         self._samples = recorder.channel("samples", _SAMPLE)
         self._workers = recorder.channel("workers", _WORKER)
         self._started: dict[str, tuple[Any, int]] = {}
+        self._unsaid: dict[str, tuple[Any, int, int]] = {}
+        deaths.said = self._said
         self._stolen: dict[str, int] = {}
         self._counts: dict[str, float] = {}
 
@@ -82,26 +85,59 @@ class SchedulerEvents:
             count=state.nthreads,
             limit_bytes=state.memory_limit or None,
         )
+        self._row(address, state, at_ns)
+
+    def worker_greeted(self, address: str) -> None:
+        """Write what a worker has said of itself; its end may never be told."""
+        known = self._started.get(address)
+        if known is not None:
+            self._row(address, *known)
+
+    def _row(
+        self,
+        address: str,
+        state: Any,
+        started_ns: int,
+        ended_ns: int | None = None,
+        end_reason: str | None = None,
+    ) -> None:
+        """Write one row of a worker's life; the reader merges them column by column."""
+        hello = self.deaths.greeted.get(address)
+        host = hello.host if hello else None
+        if host is None and ended_ns is not None:
+            host = state.host
+        row = (
+            address,
+            host,
+            str(getattr(state, "name", address)),
+            hello.pid if hello else None,
+            started_ns,
+            ended_ns,
+            end_reason,
+            float(state.nthreads),
+            state.memory_limit or None,
+        )
+        self._workers.add(row)
 
     def worker_ended(self, address: str, reason: str | None) -> None:
         """Write the row of a worker's life; None for the end of the trace."""
         known = self._started.pop(address, None)
         if known is None:
             return
-        state, started_ns = known
-        hello = self.deaths.greeted.get(address)
-        row = (
-            address,
-            hello.host if hello else state.host,
-            str(state.name),
-            getattr(state, "pid", None) or None,
-            started_ns,
-            time.time_ns(),
-            "trace ended" if reason is None else removal_reason(reason),
-            float(state.nthreads),
-            state.memory_limit or None,
-        )
-        self._workers.add(row)
+        if address in self.deaths.unsaid:
+            self._unsaid[address] = (*known, time.time_ns())
+            return
+        if reason is None:
+            why: str | None = "trace ended"
+        else:
+            why = self.deaths.reasons.pop(address, None) or removal_reason(reason)
+        self._row(address, *known, time.time_ns(), why)
+
+    def _said(self, address: str, reason: str | None) -> None:
+        """Write the row of a worker whose end took a while to explain."""
+        known = self._unsaid.pop(address, None)
+        if known is not None:
+            self._row(address, *known, reason)
 
     # ------------------------------------------------------------------ distributed's own events
 
@@ -133,6 +169,9 @@ class SchedulerEvents:
             )
         elif msg.get("action") == "worker-status-change":
             self._status(topic, msg, at_ns)
+        elif msg.get("action") == "closing-worker":
+            # The worker's own last word, on its own stream: it comes before the stream's end.
+            self.deaths.closing(topic, closing_reason(msg.get("reason")))
 
     def _memory_kill(self, msg: dict[str, Any], at_ns: int) -> None:
         worker = msg.get("worker")
@@ -163,7 +202,6 @@ class SchedulerEvents:
             at_ns,
             subject=worker,
             worker=worker,
-            rss_bytes=getattr(getattr(state, "memory", None), "process", None),
             limit_bytes=getattr(state, "memory_limit", None) or None,
         )
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from rotameter.adapters.dask import _compat
+from rotameter.adapters.dask import _compat, leave
 from rotameter.adapters.dask.deaths import Deaths, Hello
+from rotameter.adapters.dask.early import Early
 from rotameter.adapters.dask.hub import Hub
 from rotameter.adapters.dask.names import (
     ACK_OP,
@@ -31,6 +33,8 @@ from rotameter.adapters.dask.names import (
     group_of,
     machine_facts,
     origin_of,
+    run_id_of,
+    run_prefix,
     task_id_of,
 )
 from rotameter.adapters.dask.origin import Origins
@@ -103,6 +107,7 @@ class SchedulerTracer(SchedulerPlugin):
         self.hub = Hub(self._send, SegmentStore(folder) if folder else None)
         self.origin = origin_of("scheduler")
         self._seq = 0
+        self._outbox: deque[bytes] = deque()
         self.bind(CallSink(self._queue))
         handlers = {
             HUB_OP: self.hub_call,
@@ -132,21 +137,27 @@ class SchedulerTracer(SchedulerPlugin):
         limit = int(self.config.get("rows_limit") or ROWS_LIMIT)
         self.recorder = Recorder(sink, meta, rows_limit=limit)
         self._high = limit // 2
+        self._prefix = run_prefix(getattr(self.scheduler, "id", None))
         self._attempts = self.recorder.channel("tasks", ATTEMPT)
         self._deps = self.recorder.channel("deps", ("task_id", "depends_on"))
         self.origins = Origins(self.recorder, redact)
-        self.deaths = Deaths(self.scheduler, self.recorder, self._when)
+        self.deaths = Deaths(self.scheduler, self.recorder, self._when, self._prefix)
         self.events = SchedulerEvents(self.scheduler, self.recorder, self.deaths)
-        self.recorder.before_flush.append(self.events.tick)
+        early = Early(self.scheduler, self.recorder, self._when, self._prefix)
+        self.recorder.before_flush += [self.events.tick, early.tick]
 
     def _send(self, client: str, message: dict[str, Any]) -> None:
         _compat.send_to_client(self.scheduler, client, message)
 
     def _queue(self, frames: bytes) -> None:
         for piece in pieces(frames):
-            self.scheduler.loop.add_callback(self._own, piece)
+            self._outbox.append(piece)
+            self.scheduler.loop.add_callback(self._own)
 
-    def _own(self, piece: bytes) -> None:
+    def _own(self) -> None:
+        if not self._outbox:
+            return
+        piece = self._outbox.popleft()
         if self._removed:
             return
         self._seq += 1
@@ -170,36 +181,54 @@ class SchedulerTracer(SchedulerPlugin):
         try:
             self._hosts[worker] = host
             self.deaths.hello(worker, Hello(origin, host, pid, more.get("slots")))
+            self.events.worker_greeted(worker)
         except Exception as error:
             self._failed(error)
 
-    def hub_call(self, *, client: str, action: str, to: str | None = None) -> dict[str, Any]:
+    def hub_call(
+        self, *, client: str, action: str, to: str | None = None
+    ) -> dict[str, Any] | Awaitable[dict[str, Any]]:
         """Attach a client, hand over to another, or go away (a handler of the scheduler)."""
         holder = self.hub.client
         if action == "remove":
             if self._closed and holder in (client, None):
                 self._remove_handlers()
             return {"ok": self._closed, "holder": holder}
-        if self._closed:
-            return {"ok": False, "reason": "the trace of this scheduler has ended"}
+        if action == "evict":
+            return self._evict()
+        orphan = self._orphaned(client)
+        if self._closed or orphan:
+            reason = "the trace of this scheduler has ended"
+            return {"ok": False, "reason": reason, "orphan": orphan}
         if self.hub.store is not None:
             return {"ok": False, "reason": "this scheduler writes its own trace", "holder": None}
         if action == "handover" and holder == client:
             self.hub.attach(str(to))
         elif action == "attach":
             if holder is not None and holder != client and holder in self.scheduler.clients:
-                return {"ok": False, "reason": "another client traces this", "holder": holder}
+                reason = f"another client traces this cluster already ({holder})"
+                return {"ok": False, "reason": reason, "holder": holder}
             self.hub.attach(client)
         self._holder = self.hub.client
-        return {"ok": True, "holder": self.hub.client}
+        return {"ok": True, "holder": self.hub.client, "prefix": self._prefix}
+
+    def _orphaned(self, client: str) -> bool:
+        """Tell whether the client that began this trace is gone: no other may get its records."""
+        holder = self._holder
+        return holder not in (None, client) and holder not in self.scheduler.clients
+
+    async def _evict(self) -> dict[str, Any]:
+        ended = self._orphaned("")
+        if ended:
+            await leave.abandon(self)
+        return {"ok": ended}
 
     def _remove_handlers(self) -> None:
         self._removed = True
         for op in (HUB_OP, FINISH_OP):
             self.scheduler.handlers.pop(op, None)
         # Late messages of workers must find a handler: an unknown one ends their stream.
-        for op in (RECORDS_OP, HELLO_OP, ACK_OP):
-            self.scheduler.stream_handlers[op] = _ignore
+        leave.retire_streams(self.scheduler, (RECORDS_OP, HELLO_OP, ACK_OP))
 
     def add_client(self, scheduler: Any, client: str) -> None:
         """Go on with a client that lost its connection and is back."""
@@ -208,8 +237,15 @@ class SchedulerTracer(SchedulerPlugin):
             scheduler.loop.add_callback(self.hub.attach, client)
 
     def remove_client(self, scheduler: Any, client: str) -> None:
-        """Keep records for the next client when the attached one leaves."""
+        """Keep records for a client that comes back; one that does not ends the trace."""
         self.hub.detach(client)
+        if client == self._holder and not self._removed:
+            with contextlib.suppress(Exception):
+                scheduler.loop.call_later(leave.GRACE_S, self._not_back, client)
+
+    async def _not_back(self, client: str) -> None:
+        if client == self._holder and self._orphaned(""):
+            await leave.abandon(self)
 
     async def finish(self, *, client: str, timeout_s: float = 10.0) -> dict[str, Any]:
         """Flush all workers, then ourselves, and wait until the client has it all (a handler)."""
@@ -230,6 +266,17 @@ class SchedulerTracer(SchedulerPlugin):
         facts["batches"] = self.hub.forwarded
         facts["errors"] = self.errors
         return facts
+
+    def drain(self, take: Callable[[str, int, bytes], None], *, held: bool = True) -> None:
+        """Give away what is here, and what the hub holds, without the event loop (any thread)."""
+        self._closing_steps()
+        self.recorder.sink = CallSink(lambda frames: self._outbox.extend(pieces(frames)))
+        self.recorder.close()
+        if held:
+            self.hub.drain(take)
+        while self._outbox:
+            take(self.origin, self._seq, self._outbox.popleft())
+            self._seq += 1
 
     async def _finish_workers(self, deadline: float, facts: dict[str, Any]) -> None:
         workers = [w for w in self.deaths.hellos if w in self.scheduler.workers]
@@ -269,15 +316,19 @@ class SchedulerTracer(SchedulerPlugin):
             self.hub.close()
 
     async def _close(self) -> None:
+        if self._closing_steps():
+            await asyncio.to_thread(self.recorder.close)
+
+    def _closing_steps(self) -> bool:
         if self._closed:
-            return
+            return False
         self._closed = True
         for step in (self.deaths.settle_all, self.events.end, self._record_errors):
             try:
                 step()
             except Exception as error:
                 self._failed(error)
-        await asyncio.to_thread(self.recorder.close)
+        return True
 
     def _record_errors(self) -> None:
         if self.errors:
@@ -376,7 +427,7 @@ class SchedulerTracer(SchedulerPlugin):
                 wall_s = stop - start
         row = (
             task_id_of(key),
-            str(state.run_id),
+            run_id_of(self._prefix, state.run_id),
             group_of(state.prefix.name),
             worker,
             self._hosts.get(worker),
@@ -441,7 +492,3 @@ class SchedulerTracer(SchedulerPlugin):
             self.events.event(topic, msg)
         except Exception as error:
             self._failed(error)
-
-
-def _ignore(**_: Any) -> None:
-    return None

@@ -11,6 +11,7 @@ import contextlib
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ __all__ = ["Inbox", "SegmentStore", "WorkerLink", "pieces"]
 
 MESSAGE_LIMIT_BYTES = 4 << 20
 LINK_LIMIT_BYTES = 16 << 20
+_RECENT = 8
+_RECENT_LIMIT_BYTES = 256 << 10
 
 
 def pieces(frames: bytes, limit: int = MESSAGE_LIMIT_BYTES) -> list[bytes]:
@@ -58,6 +61,25 @@ class WorkerLink:
         self.sent = 0
         self.lost = 0
         self._waiting_bytes = 0
+        # What the event loop has not taken, and what a stream may still hold.
+        self._outbox: deque[bytes] = deque()
+        self._recent: deque[tuple[int, bytes]] = deque(maxlen=_RECENT)
+
+    def keep(self, frames: bytes) -> None:
+        """Hold frames for :meth:`drain`; the event loop has ended."""
+        for piece in pieces(frames):
+            self._waiting_bytes += len(piece)
+            self._outbox.append(piece)
+
+    def drain(self, take: Callable[[str, int, bytes], None]) -> None:
+        """Give away what may never be sent, now that the event loop has ended."""
+        for seq, data in list(self._recent):
+            take(self.origin, seq, data)
+        while self._outbox:
+            data = self._outbox.popleft()
+            self._waiting_bytes -= len(data)
+            take(self.origin, self.sent, data)
+            self.sent += 1
 
     def write(self, frames: bytes) -> None:
         """Queue whole frames for the event loop (any thread); OSError when it is too far behind."""
@@ -65,14 +87,19 @@ class WorkerLink:
             raise OSError("the worker's event loop does not take more records")
         for piece in pieces(frames):
             self._waiting_bytes += len(piece)
+            self._outbox.append(piece)
             try:
                 worker = self.workers[-1]
-                worker.loop.add_callback(self._send, worker, piece)
+                worker.loop.add_callback(self._send, worker)
             except (IndexError, RuntimeError) as error:  # no worker is left, the loop is closed
+                self._outbox.pop()
                 self._waiting_bytes -= len(piece)
                 raise OSError(str(error)) from None
 
-    def _send(self, worker: Any, data: bytes) -> None:
+    def _send(self, worker: Any) -> None:
+        if not self._outbox:
+            return
+        data = self._outbox.popleft()
         self._waiting_bytes -= len(data)
         stream = worker.batched_stream
         if stream is None or stream.comm is None or stream.comm.closed():
@@ -81,6 +108,8 @@ class WorkerLink:
         message = {"op": RECORDS_OP, "origin": self.origin, "seq": self.sent, "data": data}
         try:
             stream.send(message)
+            if len(data) <= _RECENT_LIMIT_BYTES:
+                self._recent.append((self.sent, data))
             self.sent += 1
         except Exception:
             self.lost += 1

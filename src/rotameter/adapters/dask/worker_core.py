@@ -21,10 +21,10 @@ from rotameter.profiler.live import fileio, rows
 from rotameter.profiler.live import session as sessions
 from rotameter.profiler.live.context import Running, hook
 from rotameter.profiler.live.host import HostSampler
-from rotameter.profiler.live.recorder import ROWS_LIMIT, Recorder
+from rotameter.profiler.live.recorder import ROWS_LIMIT, CallSink, Recorder
 from rotameter.profiler.live.session import Session
 
-__all__ = ["Core", "join", "tracer_of"]
+__all__ = ["Core", "join", "stop_all", "tracer_of"]
 
 _lock = threading.RLock()
 _tracers: dict[int, Any] = {}
@@ -50,6 +50,30 @@ def join(tracer: Any) -> Core:
         _tracers[id(tracer.worker)] = tracer
         _core.link.workers.append(tracer.worker)
         return _core
+
+
+def stop_all(address: str | None) -> Core | None:
+    """End the tracing of this process's workers of a scheduler, whose event loop has ended.
+
+    Returns
+    -------
+    Core or None
+        Holds all records that were not sent; None where no such worker lives here.
+    """
+    with _lock:
+        mine = [t for t in _tracers.values() if t.worker.scheduler.address == address]
+        core = _core
+        if core is None or core.closed or not mine:
+            return None
+        core.recorder.sink = CallSink(core.link.keep)
+        for tracer in mine:
+            tracer.stop_recording()
+            _tracers.pop(id(tracer.worker), None)
+        if _tracers:
+            core.recorder.flush()
+        else:
+            core._stop()
+        return core
 
 
 def _around(original: Any, task: Any, data: Any, state: Any, key: Any, *rest: Any) -> Any:
@@ -94,6 +118,13 @@ async def _around_async(original: Any, task: Any, data: Any, time_delay: float) 
         _end(tracer, attempt, message, time_delay)
 
 
+def _close_file(file: Any) -> None:
+    if file is not None:
+        with contextlib.suppress(Exception):
+            file.close()
+
+
+_THREADS_KEPT = 16
 _MEASURED = ("worker", "started_ns", "ended_ns", "wall_s")
 _ADDED = ("transfer_s", "received_bytes", "spill_s", "output_bytes")
 
@@ -135,6 +166,9 @@ class Core:
         self.closed = False
         self.slots: slots.SlotFile | None = None
         self._undo: list[Callable[[], None]] = []
+        self._lock_fd = -1
+        self._sampler: HostSampler | None = None
+        self._thread_files: dict[int, Any] = {}
         self.origin = origin_of("worker")
         self.own_process = _compat.has_own_process(worker)
         self.link = WorkerLink(self.origin)
@@ -167,10 +201,9 @@ class Core:
             raise
 
     def _start(self, worker: Any) -> None:
-        self._lock_fd = -1
         host = host_name() not in self._sampled_hosts and self._first_of_host()
-        self._sampler = HostSampler(self.session, subject=worker.address, host=host)
-        self.recorder.before_flush += [self.session.before_flush, self._sampler.tick, self.tick]
+        sampler = self._sampler = HostSampler(self.session, subject=worker.address, host=host)
+        self.recorder.before_flush += [self.session.before_flush, sampler.tick, self.tick]
         self.shuffles = Shuffles(self.recorder)
         self.slots = self._open_slots(worker)
         # The user's own trace of this process, if there is one, stays the one that spans join.
@@ -216,12 +249,40 @@ class Core:
         while self._undo:
             with contextlib.suppress(Exception):
                 self._undo.pop()()
-        for close in (self.session.close, self._end_meta, self.recorder.close):
+        steps = (self.session.close, self._end_meta, self.recorder.close, self._close_files)
+        for close in steps:
             with contextlib.suppress(Exception):
                 close()
         self.link.workers.clear()  # nothing may follow into a later trace
         if self.slots is not None:
             self.slots.close(remove=True)
+
+    def used(self, running: Any) -> None:
+        """Remember the counters of the calling thread, to close them when the trace ends."""
+        state = getattr(running, "thread_state", None)
+        if state is not None:
+            self._thread_files[threading.get_ident()] = state
+
+    def _forget_dead_threads(self) -> None:
+        if len(self._thread_files) > _THREADS_KEPT:
+            alive = {thread.ident for thread in threading.enumerate()}
+            for ident in [i for i in list(self._thread_files) if i not in alive]:
+                _close_file(getattr(self._thread_files.pop(ident, None), "file", None))
+
+    def _close_files(self) -> None:
+        """Close the descriptors of /proc now: nothing else does before a garbage collection."""
+        prober = self.session.prober
+        close = getattr(prober, "close", None)
+        if close is not None:
+            with contextlib.suppress(Exception):
+                close()
+        for state in list(self._thread_files.values()):
+            _close_file(getattr(state, "file", None))
+        self._thread_files.clear()
+        for file in getattr(self._sampler, "_files", {}).values():
+            _close_file(file)
+        for name in ("io", "statm", "_status"):
+            _close_file(getattr(getattr(prober, "proc", None), name, None))
 
     def _open_slots(self, worker: Any) -> slots.SlotFile | None:
         try:
@@ -247,6 +308,7 @@ class Core:
             self.slots.memory(rss)
         for tracer in list(_tracers.values()):
             tracer.sample(rss)
+        self._forget_dead_threads()
 
     def leave(self, tracer: Any) -> None:
         """Write what a worker still has; the last one closes everything (any thread)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rotameter.adapters.dask.names import task_id_of
+from rotameter.adapters.dask.names import run_id_of, task_id_of
 from rotameter.profiler.live.recorder import Recorder
 
 __all__ = ["Arrivals", "Shuffles", "shard_bytes"]
@@ -50,10 +50,13 @@ class Arrivals:
         The receiver.
     recorder : Recorder
         Where rows go.
+    prefix : str
+        What the ``run_id`` of the scheduler's attempts begin with.
     """
 
-    def __init__(self, worker: Any, recorder: Recorder) -> None:
+    def __init__(self, worker: Any, recorder: Recorder, prefix: str = "") -> None:
         self.worker = worker
+        self.prefix = prefix
         self._intervals = recorder.channel("intervals", _INTERVAL)
         self._flows = recorder.channel("flows", _FLOW)
         # Key of a task that has not begun → [seconds, bytes] of what was fetched for it.
@@ -73,7 +76,8 @@ class Arrivals:
             taker = self._taker(key)
             task_id = run_id = None
             if taker is not None:
-                task_id, run_id = task_id_of(taker.key), str(taker.run_id)
+                task_id = task_id_of(taker.key)
+                run_id = run_id_of(self.prefix, taker.run_id)
                 waited = self._waiting.setdefault(taker.key, [0.0, 0.0])
                 share = (nbytes or 0) / total if total else 1 / len(entry["keys"])
                 waited[0] += share * (entry["stop"] - entry["start"])
@@ -101,7 +105,9 @@ class Arrivals:
         # Unlike all others these intervals of distributed are on the worker's own clock.
         start_ns, end_ns = int(item["start"] * 1e9), int(item["stop"] * 1e9)
         what = (self.worker.address, "worker", "disk", item["action"])
-        self._intervals.add((task_id_of(key), str(run_id), *what, start_ns, end_ns, None, None))
+        self._intervals.add(
+            (task_id_of(key), run_id_of(self.prefix, run_id), *what, start_ns, end_ns, None, None)
+        )
 
     def _taker(self, key: Any) -> Any:
         """Give the state of the task that a key was fetched for: the first to run that waits."""

@@ -18,6 +18,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from rotameter.adapters.dask import _compat, slots, worker_core
 from rotameter.adapters.dask.names import (
+    EXIT_TOPIC,
     FLUSH_OP,
     HELLO_OP,
     NOT_STARTED_TOPIC,
@@ -26,6 +27,7 @@ from rotameter.adapters.dask.names import (
     emit,
     group_of,
     host_name,
+    run_id_of,
     task_id_of,
 )
 from rotameter.adapters.dask.worker_flows import Arrivals
@@ -53,6 +55,20 @@ _PLAIN = (
     "output_bytes",
     "source",
 )
+# The source sorts behind all others, so that every later row of the attempt takes precedence.
+_EARLY = (
+    "task_id",
+    "run_id",
+    "group",
+    "worker",
+    "host",
+    "started_ns",
+    "outcome",
+    "outcome_kind",
+    "source",
+)
+_WORD_TIMEOUT_S = 1.0
+_LONG_NS = 2_000_000_000
 _DONE_LIMIT = 100_000
 _OUTCOMES = {"memory": "ok", "error": "failed", "rescheduled": "rescheduled"}
 
@@ -60,7 +76,17 @@ _OUTCOMES = {"memory": "ok", "error": "failed", "rescheduled": "rescheduled"}
 class _Attempt:
     """One attempt between begin and end."""
 
-    __slots__ = ("group", "key", "run_id", "running", "slot", "started_ns", "state", "task_id")
+    __slots__ = (
+        "group",
+        "key",
+        "run_id",
+        "running",
+        "slot",
+        "started_ns",
+        "state",
+        "task_id",
+        "told",
+    )
 
     def __init__(self, key: Any, state: Any, started_ns: int) -> None:
         self.key = key
@@ -70,6 +96,7 @@ class _Attempt:
         self.group = group_of(state.prefix)
         self.started_ns = started_ns
         self.slot = -1
+        self.told = False
         self.running: Any = None
 
 
@@ -79,7 +106,8 @@ class WorkerTracer(WorkerPlugin):
     Parameters
     ----------
     config : mapping
-        ``level``, ``exact_peak``, ``keep_errors``, ``rows_limit``, ``by_value``; all optional.
+        ``level``, ``exact_peak``, ``keep_errors``, ``rows_limit``, ``prefix``, ``by_value``; all
+        optional.
     """
 
     name = PLUGIN
@@ -87,6 +115,7 @@ class WorkerTracer(WorkerPlugin):
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = dict(config)
+        self._prefix = str(self.config.get("prefix") or "")
         self.worker: Any = None
         self.errors = 0
         self._first_error: str | None = None
@@ -123,7 +152,8 @@ class WorkerTracer(WorkerPlugin):
         self._session = core.session
         self._slots = core.slots
         self._plain = core.recorder.channel("tasks", _PLAIN)
-        self.arrivals = Arrivals(worker, core.recorder)
+        self._early = core.recorder.channel("tasks", _EARLY)
+        self.arrivals = Arrivals(worker, core.recorder, self._prefix)
         self._sampler = WorkerSampler(worker, core.recorder, shared=not core.own_process)
         _compat.tap_log(worker, "transfer_incoming_log", self.arrivals.observe)
         worker.handlers[FLUSH_OP] = self.finish
@@ -157,6 +187,12 @@ class WorkerTracer(WorkerPlugin):
 
     async def teardown(self, worker: Any) -> None:
         """Stop tracing and leave the worker as it was."""
+        if getattr(worker.status, "name", "") == "closing" and _loop_ends():
+            # A worker without a nanny that gets a signal: its stream is broken already.
+            said = {"worker": worker.address, "closing": True, "word": True, "reason": "signal-"}
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_WORD_TIMEOUT_S):
+                    await worker.scheduler.log_event(topic=EXIT_TOPIC, msg=said)
         await self._close(closing=getattr(worker.status, "name", "") not in ("running", "paused"))
         for op in (FLUSH_OP, SLOTS_OP):
             worker.handlers.pop(op, None)
@@ -192,6 +228,13 @@ class WorkerTracer(WorkerPlugin):
             "errors": self.errors,
         }
 
+    def stop_recording(self) -> None:
+        """Record what still runs and nothing more; the event loop has ended (any thread)."""
+        self._closed = True
+        with contextlib.suppress(Exception):
+            self._untap()
+            self._record_open("running")
+
     def _untap(self) -> None:
         _compat.untap_log(self.worker, "transfer_incoming_log")
 
@@ -218,6 +261,28 @@ class WorkerTracer(WorkerPlugin):
         """Record this worker's memory and spill."""
         if self._sampler is not None:
             self._sampler.sample(rss_bytes)
+        if not self._closed:
+            self._tell_long(time.time_ns())
+
+    def _tell_long(self, now_ns: int) -> None:
+        """Say once of an attempt that runs for long that it does: its end may never be told."""
+        for attempt in list(self._open.values()):
+            if attempt.told or now_ns - attempt.started_ns < _LONG_NS:
+                continue
+            attempt.told = True
+            self._early.add(
+                (
+                    attempt.task_id,
+                    run_id_of(self._prefix, attempt.run_id),
+                    attempt.group,
+                    self.worker.address,
+                    host_name(),
+                    attempt.started_ns,
+                    "running",
+                    "reported",
+                    "early",
+                )
+            )
 
     def read_slots(self, path: str, pid: int) -> dict[str, Any] | None:
         """Read a dead sibling's slots for the scheduler (a handler of the worker)."""
@@ -238,9 +303,11 @@ class WorkerTracer(WorkerPlugin):
             if self._slots is not None:
                 attempt.slot = self._slots.begin(attempt.task_id, run_id, attempt.started_ns)
             self._open[run_id] = attempt
+            name = run_id_of(self._prefix, run_id)
             attempt.running = self._session.begin(
-                attempt.task_id, attempt.group, run_id=str(run_id), stretched=coroutine
+                attempt.task_id, attempt.group, run_id=name, stretched=coroutine
             )
+            self.core.used(attempt.running)
             return attempt
         except Exception as error:
             self._failed(error)
@@ -323,7 +390,7 @@ class WorkerTracer(WorkerPlugin):
     ) -> None:
         values = {
             "task_id": attempt.task_id,
-            "run_id": str(attempt.run_id),
+            "run_id": run_id_of(self._prefix, attempt.run_id),
             "group": attempt.group,
             "worker": self.worker.address,
             "host": host_name(),
@@ -380,6 +447,11 @@ class WorkerTracer(WorkerPlugin):
             error = clip(redact(str(state.exception_text).split("\n", 1)[0]))
             outcome = "oom" if error.startswith("MemoryError") else outcome
         self._add_plain(attempt, outcome, error, columns)
+
+
+def _loop_ends() -> bool:
+    """Tell whether the event loop ends under the worker: what runs in it is being cancelled."""
+    return any(task.cancelling() for task in asyncio.all_tasks())
 
 
 def _outcome(attempt: _Attempt, message: Any) -> tuple[str, BaseException | None]:

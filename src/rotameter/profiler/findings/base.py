@@ -24,6 +24,7 @@ __all__ = [
     "outliers",
     "price",
     "severity_of",
+    "tracing_s",
 ]
 
 NEGLIGIBLE_RATIO = 0.03
@@ -31,6 +32,10 @@ NEGLIGIBLE_RATIO = 0.03
 
 NEGLIGIBLE_S = 0.05
 """Nor is one that costs less than this."""
+
+CRITICAL_S = 1.0
+WARNING_S = 0.25
+"""Less than this is never critical, nor a warning, however short the run."""
 
 OUTLIER = 2.0
 """An attempt this many times as long as its group's median is far longer than usual."""
@@ -77,8 +82,8 @@ def price(view: View, cost_s: float) -> dict[str, Any]:
     it frees all of them for a second. Never more than the makespan.
     """
     seconds = max(0.0, min(cost_s, view.makespan or 0.0))
-    memory = float(np.nansum(view.lives["memory"])) if len(view.lives) else 0.0
-    cores = float(np.nansum(view.lives["cores"])) if len(view.lives) else 0.0
+    memory = float(np.nansum(view.held["memory"])) if len(view.held) else 0.0
+    cores = float(np.nansum(view.held["cores"])) if len(view.held) else 0.0
     if view.slots and cores > 0:
         memory *= view.slots / cores  # A replaced worker's memory is not held twice.
     return {
@@ -94,9 +99,20 @@ def worth_saying(view: View, cost_s: Any) -> Any:
 
 
 def severity_of(view: View, cost_s: float) -> Any:
-    """Grade a cost by its part of the makespan."""
+    """Grade a cost by its part of the makespan, and by what it is worth in itself.
+
+    A third of a script that takes a fifth of a second is no reason to stop and change it.
+    """
     share = cost_s / view.makespan if view.makespan else 0.0
-    return "critical" if share >= 0.3 else "warning" if share >= 0.05 else "info"
+    if share >= 0.3 and cost_s >= CRITICAL_S:
+        return "critical"
+    return "warning" if share >= 0.05 and cost_s >= WARNING_S else "info"
+
+
+def tracing_s(meta: dict[str, Any]) -> float | None:
+    """Give the seconds that measuring itself took in the tasks' threads; None where not said."""
+    said = (meta.get("overhead") or {}).get("probe_s")
+    return float(said) if isinstance(said, (int, float)) and said >= 0 else None
 
 
 def group_median(view: View, values: Floats, rows: Mask) -> Floats:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter.units import format_bytes
+
 if TYPE_CHECKING:
     from rotameter.profiler.findings.deaths import Death
     from rotameter.profiler.view import Mask, View
@@ -17,8 +19,11 @@ __all__ = [
     "Culprit",
     "Need",
     "blame",
+    "enough_memory",
     "footprint_of",
     "need_of",
+    "readable",
+    "round_up",
     "safe_threads",
     "usual_need",
 ]
@@ -31,6 +36,15 @@ USUAL_FOOTPRINT_BYTES = 150e6
 
 KILL_RATIO = 0.95
 """Dask's nanny kills a worker above this part of its limit."""
+
+STEP_RATIO = {"exact": 1.1, "lower_bound": 2.0, "missing": 1.5}
+"""The next limit is at least this many times the one that failed, by what is known of the need.
+
+A task that was killed needs more than it had got: doubling finds its need in few tries.
+"""
+
+USUAL_STEP_RATIO = 1.5
+"""The same where the need is a bound from above, sampled or an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +191,59 @@ def usual_need(view: View, group: str) -> float:
     if exact.any():
         return float(np.quantile(view.task_memory[exact], 0.95))
     return float(np.quantile(view.task_memory[rows], 0.1))
+
+
+def enough_memory(
+    need: Need | None,
+    threads: int,
+    failed_bytes: float | None,
+    rss_bytes: float | None = None,
+    footprint_bytes: float = 0.0,
+) -> tuple[float, float]:
+    """Give the memory limit to try next for this many such tasks at once, and the step it took.
+
+    What the tasks are known to need by the rule of :func:`safe_threads`, but never less than the
+    step times the limit that failed and what the worker held when it died.
+
+    Returns
+    -------
+    limit_bytes : float
+        Rounded up to two digits.
+    step : float
+        Times the failed limit, at least.
+
+    Examples
+    --------
+    >>> enough_memory(Need(417e6, "lower_bound", "", 1), 1, 500e6, 484e6, 67e6)
+    (1000000000.0, 2.0)
+    >>> enough_memory(Need(5.8e9, "exact", "", 3), 4, 16e9)
+    (26000000000.0, 1.1)
+    """
+    step = STEP_RATIO.get(need.kind if need else "missing", USUAL_STEP_RATIO)
+    wanted = 0.0
+    if need is not None and need.peak_bytes is not None:
+        tasks = threads * need.peak_bytes
+        wanted = max(tasks / SAFE_RATIO, (tasks + footprint_bytes) / KILL_RATIO)
+    return round_up(max(wanted, step * max(failed_bytes or 0.0, rss_bytes or 0.0))), step
+
+
+def round_up(size_bytes: float) -> float:
+    """Round up to two significant digits."""
+    if size_bytes <= 0:
+        return 0.0
+    unit = 10.0 ** (np.floor(np.log10(size_bytes)) - 1)
+    return float(np.ceil(size_bytes / unit - 1e-9) * unit)
+
+
+def readable(size_bytes: float) -> str:
+    """Write a limit as Dask reads it and people type it.
+
+    Examples
+    --------
+    >>> readable(1e9), readable(760e6), readable(1.3e9)
+    ('1GB', '760MB', '1.3GB')
+    """
+    return format_bytes(size_bytes).replace(" ", "").replace(",", "")
 
 
 def safe_threads(

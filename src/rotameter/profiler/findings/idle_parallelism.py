@@ -12,10 +12,11 @@ from rotameter.profiler.findings.base import (
     outliers,
     price,
     severity_of,
+    tracing_s,
     worth_saying,
 )
 from rotameter.profiler.occupancy import Timeline, timeline
-from rotameter.profiler.view import View, view
+from rotameter.profiler.view import View, is_dask, view
 from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
@@ -48,6 +49,8 @@ class Advisor:
         idle = float(line.free[narrow] @ line.dt[narrow])
         gaps = float(line.free[gap] @ line.dt[gap])
         slots = float(seen.slots or 1.0)
+        # What tracing itself took stands between the tasks, and goes when it goes.
+        gaps = max(0.0, gaps - (tracing_s(seen.meta) or 0.0) * slots)
         cost = (idle + gaps) / slots
         if not worth_saying(seen, cost) or cost < 0.05 * (seen.makespan or 0.0):
             return []
@@ -58,37 +61,24 @@ class Advisor:
     ) -> Finding:
         slots = float(seen.slots or 1.0)
         groups = _alone(seen, line, narrow)
-        mostly_gaps = gaps > idle
         width = float(line.running[narrow] @ line.dt[narrow]) / max(
             float(line.dt[narrow].sum()), 1e-12
         )
-        if mostly_gaps:
-            title = (
-                f"For {format_seconds(gaps / slots)} no task was submitted: all "
-                f"{format_number(slots)} cores waited for the client"
-            )
-            advice = (
-                "Submit the computations together (dask.compute(a, b, …)), or do the work between "
-                "them in tasks too."
-            )
-            change = "dask.compute(a, b)  # instead of a.compute(); b.compute()"
+        if gaps > idle:
+            title = _gap_title(seen, gaps / slots, slots)
         else:
-            who = f": {seen.label(groups[0])} ran" if groups else ""
             title = (
                 f"For {format_seconds(float(line.dt[narrow].sum()))} only "
-                f"{format_number(width, 2)} of {format_number(slots)} cores had a task{who}"
+                f"{format_number(width, 2)} of {format_number(slots)} cores had a task"
+                f"{_who(seen, groups)}"
             )
-            advice = (
-                "Split that step into more tasks (more partitions, a tree instead of one final "
-                "reduction: split_every), overlap it with other work, or use fewer workers."
-            )
-            change = "ddf.groupby(…).agg(…, split_out=8)  # or split_every=8, more partitions"
+        advice, change = _advice(seen, [g for g, _ in groups], gaps=gaps > idle)
         return Finding(
             code="RM107",
             kind="idle_parallelism",
             severity=severity_of(seen, cost),
             title=title,
-            groups=tuple(seen.groups[g] for g in groups[:3]),
+            groups=tuple(seen.groups[g] for g, _ in groups[:3]),
             evidence=_evidence(seen, idle, gaps, _tail(seen, line, narrow), width),
             **price(seen, cost),
             cost_s_interval80=(round(0.3 * cost, 6), round(cost, 6)),
@@ -105,6 +95,63 @@ class Advisor:
                 "task_granularity": {"factor": 1.0 / max(2, round(slots))},
             },
         )
+
+
+def _gap_title(seen: View, idle_s: float, slots: float) -> str:
+    cores = f"all {format_number(slots)} cores" if slots > 1 else "the core"
+    if is_dask(seen.meta):
+        return f"For {format_seconds(idle_s)} no task was submitted: {cores} waited for the client"
+    return f"For {format_seconds(idle_s)} no task ran: {cores} waited for the code between tasks"
+
+
+def _who(seen: View, groups: list[tuple[int, float]]) -> str:
+    """Say which group ran in that time, and how much of it: one that hardly did is not named."""
+    if not groups:
+        return ""
+    first, share = groups[0]
+    if len(groups) == 1 or share >= 0.95:
+        return f": {seen.label(first)} ran"
+    if share >= 0.3:
+        return f": {seen.label(first)} ran {share:.0%} of it"
+    return f": {len(groups)} groups ran, {seen.label(first)} most ({share:.0%})"
+
+
+def _advice(seen: View, groups: list[int], *, gaps: bool) -> tuple[str, str | None]:
+    """Word what to do in the terms of what ran the tasks."""
+    if is_dask(seen.meta):
+        if gaps:
+            return (
+                "Submit the computations together (dask.compute(a, b, …)), or do the work between "
+                "them in tasks too.",
+                "dask.compute(a, b)  # instead of a.compute(); b.compute()",
+            )
+        return (
+            "Split that step into more tasks (more partitions, a tree instead of one final "
+            "reduction: split_every), overlap it with other work, or use fewer workers.",
+            "ddf.groupby(…).agg(…, split_out=8)  # or split_every=8, more partitions",
+        )
+    if gaps:
+        return "Do the work between the tasks in tasks too, beside them, or use fewer cores.", None
+    if seen.meta.get("engine") not in (None, "python"):
+        return (
+            "Split that step into more tasks, overlap it with other work, or use fewer cores.",
+            None,
+        )
+    rows = seen.ran & np.isin(seen.group, groups[:3])
+    waits = _waits(seen.number("cpu_s")[rows], seen.wall[rows])
+    pool = "ThreadPoolExecutor" if waits else "ProcessPoolExecutor"
+    why = "they wait more than they compute, so threads do" if waits else "they compute"
+    return (
+        f"Run calls that do not need each other side by side in a pool ({why}), "
+        "overlap the step with other work, or use fewer cores.",
+        f"with concurrent.futures.{pool}() as pool:  results = list(pool.map(f, items))",
+    )
+
+
+def _waits(cpu_s: Floats, wall_s: Floats) -> bool:
+    """Say whether tasks spent most of their time waiting; not where CPU time is not known."""
+    known = ~np.isnan(cpu_s) & ~np.isnan(wall_s)
+    return bool(known.any() and cpu_s[known].sum() < 0.5 * wall_s[known].sum())
 
 
 def _evidence(
@@ -172,6 +219,7 @@ def _lasting(line: Timeline, mask: Mask, waves: tuple[Floats, Floats] | None) ->
     """Keep stretches of consecutive segments that last, drop mere latency and last waves."""
     if not mask.any():
         return mask
+    mask = mask | _pauses(line, mask) if waves is not None else mask
     edge = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     starts, ends = edge[::2], edge[1::2]
     total = np.concatenate([[0.0], np.cumsum(line.dt)])
@@ -180,7 +228,10 @@ def _lasting(line: Timeline, mask: Mask, waves: tuple[Floats, Floats] | None) ->
     if waves is not None:
         plain = np.concatenate([[0.0], np.cumsum(waves[0] * line.dt)])
         only_wide = plain[ends] - plain[starts] < 1e-9
-        lasts &= ~(only_wide & (length <= 1.25 * waves[1][ends - 1]))
+        # A wave follows a time in which all cores were full, or more tasks waited.
+        before = np.maximum(starts - 1, 0)
+        full = (starts > 0) & ((line.free[before] < 0.5) | (line.waiting[before] > 0.5))
+        lasts &= ~(only_wide & full & (length <= 1.25 * waves[1][ends - 1]))
     keep = np.zeros(len(mask) + 1, dtype=np.int64)
     np.add.at(keep, starts[lasts], 1)
     np.add.at(keep, ends[lasts], -1)
@@ -188,8 +239,24 @@ def _lasting(line: Timeline, mask: Mask, waves: tuple[Floats, Floats] | None) ->
     return kept
 
 
-def _alone(seen: View, line: Timeline, narrow: Mask) -> list[int]:
-    """Name the groups that ran while too little did, longest first."""
+def _pauses(line: Timeline, mask: Mask) -> Mask:
+    """Find short pauses between two tasks of a chain: they do not make it less of a chain."""
+    still = (line.running < 0.5) & (line.waiting < 0.5) & (line.moving < 0.5) & ~mask
+    edge = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(np.int8)))
+    starts, ends = edge[::2], edge[1::2]
+    inside = (starts > 0) & (ends < len(mask))
+    starts, ends = starts[inside], ends[inside]
+    total = np.concatenate([[0.0], np.cumsum(line.dt)])
+    brief = (total[ends] - total[starts] < SHORT_GAP_S) & mask[starts - 1] & mask[ends]
+    found = np.zeros(len(mask) + 1, dtype=np.int64)
+    np.add.at(found, starts[brief], 1)
+    np.add.at(found, ends[brief], -1)
+    pauses: Mask = np.cumsum(found)[:-1] > 0
+    return pauses
+
+
+def _alone(seen: View, line: Timeline, narrow: Mask) -> list[tuple[int, float]]:
+    """Give the groups that ran while too little did, with their shares, longest first."""
     if not narrow.any():
         return []
     grid = np.concatenate([line.start, [line.start[-1] + line.dt[-1]]])
@@ -199,7 +266,8 @@ def _alone(seen: View, line: Timeline, narrow: Mask) -> list[int]:
         seen.started[rows], grid, total
     )
     sums = np.bincount(seen.group[rows], within, minlength=len(seen.groups))
-    return [int(g) for g in np.lexsort((np.arange(len(sums)), -sums)) if sums[g] > 1e-9]
+    order = np.lexsort((np.arange(len(sums)), -sums))
+    return [(int(g), float(sums[g] / sums.sum())) for g in order if sums[g] > 1e-9]
 
 
 def _tail(seen: View, line: Timeline, narrow: Mask) -> float:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings.base import Tools, price, severity_of, worth_saying
+from rotameter.profiler.findings.culprit import enough_memory, readable, round_up
+from rotameter.profiler.findings.deaths import LAST_MOMENTS_S
 from rotameter.profiler.occupancy import WAITING, occupancy, paused_spans, sweep
 from rotameter.profiler.view import View, view
 from rotameter.units import format_bytes, format_number, format_seconds
@@ -32,48 +34,60 @@ class Advisor:
         lost = _lost(seen)
         found = []
         cost = lost["total_s"] / float(seen.slots or 1.0)
-        if worth_saying(seen, cost):
-            found.append(self._spill(seen, lost, cost))
+        stuck = _never_ran(seen) if lost["stuck"] else None
+        if worth_saying(seen, cost) or stuck:
+            found.append(self._spill(seen, lost, cost, stuck))
         growth = _unmanaged(seen)
         if growth is not None:
             found.append(growth)
         return found
 
-    def _spill(self, seen: View, lost: dict[str, float], cost: float) -> Finding:
+    def _spill(
+        self, seen: View, lost: dict[str, float], cost: float, stuck: tuple[int, int] | None
+    ) -> Finding:
         written = max(_total(seen, "spill_total_bytes"), lost["bytes"])
         most = _peak_spilled(seen)
-        groups = _touched(seen)
         limit = float(np.nanmax(seen.lives["memory"])) if len(seen.lives) else float("nan")
         needed = most if most else written
-        target = limit + needed / 0.6 if np.isfinite(limit) else None
-        paused = lost["paused_s"] > lost["disk_s"]
-        title = (
-            f"Workers were paused for {format_seconds(lost['paused_s'])} because memory ran short"
-            if paused
-            else f"{format_bytes(written)} went to disk and back: "
-            f"{format_seconds(lost['disk_s'])} of worker time"
-        )
+        target = None
+        if np.isfinite(limit):
+            step, _ = enough_memory(None, 1, limit)
+            target = max(step, round_up(limit + needed / 0.6))
+        paused = bool(stuck) or lost["paused_s"] > lost["disk_s"]
+        # What a pause waits to be freed, and cannot be written to disk, is not a kept result.
+        kept = paused and np.isfinite(limit) and needed < 0.05 * limit
+        priced = {**price(seen, cost), "cost_how": _cost_how(seen)}
+        if stuck and not worth_saying(seen, cost):
+            priced = {
+                "cost_s": None,
+                "cost_how": "cannot be told: the workers were still paused at the end",
+            }
+        interval = (round(0.5 * cost, 6), round(min(2.0 * cost, seen.makespan or 0), 6))
         return Finding(
             code="RM105",
             kind="spill",
-            severity=severity_of(seen, cost),
-            title=title,
-            groups=groups,
-            evidence=_evidence(lost, written, most, limit),
-            **price(seen, cost),
-            cost_s_interval80=(round(0.5 * cost, 6), round(min(2.0 * cost, seen.makespan or 0), 6)),
-            cost_how=(
-                f"time that workers stood paused or wrote and read spilled data, each worker's "
-                f"cores waiting, over {format_number(seen.slots)} cores; an estimate"
-            ),
+            severity="critical" if stuck else severity_of(seen, cost),
+            title=_title(lost, written, stuck, paused),
+            groups=_touched(seen),
+            evidence=_evidence(lost, written, most, limit, stuck),
+            **priced,
+            cost_s_interval80=interval if priced["cost_s"] is not None else None,
             confidence="medium",
             advice=(
                 "Give workers more memory"
-                + (f" (about {format_bytes(target)} each)" if target else "")
-                + ", keep fewer results at a time (smaller chunks, no early persist), or write "
-                "results out as they are made."
+                + (f" (at least {format_bytes(target)} each)" if target else "")
+                + (
+                    ", and look for memory that tasks keep (caches, module-level lists): it is "
+                    "not results, so that it cannot go to disk, and a pause does not free it."
+                    if kept
+                    else ", keep fewer results at a time (smaller chunks, no early persist), or "
+                    "write results out as they are made."
+                )
             ),
-            change=f"LocalCluster(memory_limit={int(target)})" if target else None,
+            change=f"LocalCluster(memory_limit={readable(target)!r})  # at least; was "
+            f"{readable(limit)}"
+            if target
+            else None,
             apply={
                 "memory_request": {"value": target} if target else {"factor": 1.5},
                 "task_granularity": {"factor": 0.5},
@@ -82,10 +96,46 @@ class Advisor:
         )
 
 
+def _cost_how(seen: View) -> str:
+    return (
+        f"time that workers stood paused or wrote and read spilled data, each worker's "
+        f"cores waiting, over {format_number(seen.slots)} cores; an estimate"
+    )
+
+
+def _title(
+    lost: dict[str, float], written: float, stuck: tuple[int, int] | None, paused: bool
+) -> str:
+    if not paused:
+        return (
+            f"{format_bytes(written)} went to disk and back: "
+            f"{format_seconds(lost['disk_s'])} of worker time"
+        )
+    n = int(lost["n_workers_paused"])
+    who = "One worker was" if n == 1 else f"{n} workers were"
+    if stuck:
+        return (
+            f"{stuck[0]:,} of {stuck[1]:,} tasks never ran: {who.lower()} paused to the end "
+            "because memory ran short"
+        )
+    span = format_seconds(lost["longest_pause_s"])
+    most = "for" if n == 1 else "for up to"
+    return f"{who} paused {most} {span} because memory ran short"
+
+
 def _evidence(
-    lost: dict[str, float], written: float, most: float | None, limit: float
+    lost: dict[str, float],
+    written: float,
+    most: float | None,
+    limit: float,
+    stuck: tuple[int, int] | None,
 ) -> tuple[Evidence, ...]:
     return (
+        *(
+            [Evidence("tasks that never ran", stuck[0], "", "submitted less ended", stuck[1])]
+            if stuck
+            else []
+        ),
         Evidence(
             "disk time",
             round(lost["disk_s"], 3),
@@ -97,7 +147,7 @@ def _evidence(
             "paused",
             round(lost["paused_s"], 3),
             "s",
-            "workers' own pause records",
+            "workers' own pause records, within the run, summed over workers",
             int(lost["n_paused"]),
         ),
         Evidence("written to disk", round(written), "B", "workers' spill counters"),
@@ -136,22 +186,56 @@ def _lost(seen: View) -> dict[str, float]:
     recorded = _union(disk["worker"][known], disk["start"][known], disk["end"][known], stride)
     counters = _total(seen, "spill_total_s") + _total(seen, "unspill_total_s")
     tasks = float(np.nansum(seen.number("spill_s")))
-    _, starts, ends = paused_spans(seen)
+    first, last = _run_span(seen)
+    code, starts, ends = paused_spans(seen)
+    closed = float(seen.lives["ended"].max()) if len(seen.lives) else np.inf
+    stuck = bool((ends >= closed - LAST_MOMENTS_S).any())
+    starts, ends = np.clip(starts, first, last), np.clip(ends, first, last)
     ends = np.maximum(ends, starts)
+    pauses = [
+        _union(code[code == c], starts[code == c], ends[code == c], stride) for c in np.unique(code)
+    ]
     # Writing and reading spilled data holds a worker's event loop: none of its cores is fed.
     disk_s = max(recorded, counters, tasks)
     mean_cores = float(np.mean(cores[seen.lives["worker"]])) if len(seen.lives) else 1.0
     # What ran meanwhile in a paused worker was not lost.
     swept = occupancy(seen)
-    held = float(swept.waiting[:, WAITING.index("paused")] @ swept.dt) if swept else 0.0
+    held = 0.0
+    if swept:
+        rate = swept.waiting[:, WAITING.index("paused")]
+        lives = seen.lives
+        begin, end = (np.clip(lives[name], first, last) for name in ("started", "ended"))
+        held = float(swept.integral(rate, lives["worker"], begin, end).sum())
     return {
         "disk_s": disk_s,
-        "paused_s": float(np.sum(ends - starts)),
+        "paused_s": float(np.sum(pauses)),
+        "longest_pause_s": max(pauses, default=0.0),
+        "n_workers_paused": len(pauses),
+        "stuck": float(stuck),
         "total_s": held + disk_s * min(mean_cores, 1.0),
         "bytes": float(np.nansum(disk["bytes"])),
         "n": len(disk["start"]),
         "n_paused": len(starts),
     }
+
+
+def _run_span(seen: View) -> tuple[float, float]:
+    """From the first submission (or start) to the last end of a task."""
+    firsts = [t for t in (seen.submitted, seen.ready, seen.started) if not np.isnan(t).all()]
+    if not firsts or np.isnan(seen.ended).all():
+        return -np.inf, np.inf
+    return float(min(np.nanmin(t) for t in firsts)), float(np.nanmax(seen.ended))
+
+
+def _never_ran(seen: View) -> tuple[int, int] | None:
+    """Count submitted tasks that no attempt ended, of how many; None where there are none.
+
+    Attempts done again count as ended, so that this is rather too few than too many.
+    """
+    counts = [event["count"] for event in seen.events("graph_submitted")]
+    submitted = sum(count for count in counts if count)
+    ended = int(seen.outcome_in("ok", "failed", "cached", "cancelled").sum())
+    return (submitted - ended, submitted) if submitted > ended else None
 
 
 def _total(seen: View, metric: str) -> float:

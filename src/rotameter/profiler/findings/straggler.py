@@ -12,9 +12,10 @@ from rotameter.profiler.findings.base import (
     severity_of,
     worth_saying,
 )
+from rotameter.profiler.findings.deaths import collect
 from rotameter.profiler.groups import quantiles
 from rotameter.profiler.occupancy import timeline
-from rotameter.profiler.view import View, short, view
+from rotameter.profiler.view import View, is_dask, short, view
 from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
@@ -28,6 +29,8 @@ SLOW_RATIO = 1.4
 MIN_EACH = 3
 SURE_SIGMA = 2.5
 SKEW_RATIO = 2.5
+LIVED_RATIO = 0.5
+"""A worker that lived a smaller part of the run than this is not compared: it was starting up."""
 
 
 class Advisor:
@@ -43,7 +46,8 @@ class Advisor:
             return []
         slow = _slow_workers(seen, good)
         found = [
-            self._straggler(seen, int(code), good, slow) for code in np.flatnonzero(slow["is"])
+            self._straggler(seen, int(code), good, slow)
+            for code in np.flatnonzero(slow["is"][:-1] & _lasting(seen))
         ]
         kept = [finding for finding in found if finding is not None]
         left = good & ~slow["is"][seen.worker]
@@ -67,12 +71,16 @@ class Advisor:
         sums = np.bincount(seen.group[mine], excess_each[mine], minlength=len(seen.groups))
         groups = tuple(seen.groups[g] for g in np.argsort(-sums, kind="stable")[:3] if sums[g] > 0)
         name = short(seen.workers[worker], 36)
-        host = seen.tasks["host"].take([int(np.flatnonzero(mine)[0])]).to_pylist()[0]
+        host, siblings = _host_of(seen, worker)
+        shown = f" on host {short(host, 24)}" if host else ""
         return Finding(
             code="RM106",
             kind="straggler",
             severity=severity_of(seen, cost),
-            title=f"Worker {name} took {format_number(ratio, 2)} times as long for the same tasks",
+            title=(
+                f"Worker {name}{shown} took {format_number(ratio, 2)} times as long for the same "
+                "tasks"
+            ),
             groups=groups,
             evidence=(
                 Evidence(
@@ -99,10 +107,9 @@ class Advisor:
             ),
             confidence="high" if n >= 10 else "medium",
             advice=(
-                "Look at that machine (other load, throttling, slow disk), or leave it out. "
-                "More, shorter tasks let the fast workers take over more of the work."
+                _look_at(host, siblings)
+                + " More, shorter tasks let the fast workers take over more of the work."
             ),
-            change=f"client.retire_workers([{seen.workers[worker][:80]!r}])",
             apply={"placement": {"factor": None}, "task_granularity": {"factor": 0.5}},
         )
 
@@ -140,13 +147,58 @@ class Advisor:
                 "Split the large pieces (repartition by size, split heavy keys), or start the "
                 "longest ones first."
             ),
-            change="client.submit(f, big, priority=10)  # longest first; or split the big pieces",
+            change=(
+                "client.submit(f, big, priority=10)  # longest first; or split the big pieces"
+                if is_dask(seen.meta)
+                else None
+            ),
             apply={
                 "partitioning": {"factor": float(min(pieces, 8))},
                 "task_granularity": {"factor": 1.0 / min(pieces, 8)},
                 "order": {"factor": None},
             },
         )
+
+
+def _lasting(seen: View) -> Mask:
+    """Say which workers lived through a good part of the run and did not die.
+
+    Those that start late, or again after each death, pay for imports and cold caches.
+    """
+    lived = np.zeros(len(seen.workers))
+    known = np.zeros(len(seen.workers), dtype=bool)
+    for life in seen.lives:
+        lived[life["worker"]] += float(life["ended"] - life["started"])
+        known[life["worker"]] = True
+    dead = {death.worker for death in collect(seen)}
+    died = np.array([name in dead for name in seen.workers], dtype=bool)
+    mask: Mask = ~died & (~known | (lived >= LIVED_RATIO * (seen.makespan or 0.0)))
+    return mask
+
+
+def _host_of(seen: View, worker: int) -> tuple[str | None, int]:
+    """Give a worker's host and how many other workers that host had."""
+    table = seen.table("workers")
+    hosts = dict(zip(table["worker"].to_pylist(), table["host"].to_pylist(), strict=True))
+    rows = np.flatnonzero(seen.worker == worker)
+    host = seen.tasks["host"].take(rows[:1]).to_pylist()[0] if rows.size else None
+    name = hosts.get(seen.workers[worker])
+    others = sum(name is not None and hosts[other] == name for other in hosts) - (name is not None)
+    return host or name, others
+
+
+def _look_at(host: str | None, siblings: int) -> str:
+    """Say what to check; a worker's address means nothing in the next run, its host does."""
+    where = f"host {short(host, 40)}" if host else "its machine"
+    if siblings:
+        return (
+            f"Check what this worker has that the others of {where} have not: its CPU pinning or "
+            "container limit, another process on its cores, its local directory's disk."
+        )
+    return (
+        f"Check {where}: other load (uptime, top), CPU throttling or a limit, a slow disk or "
+        "network. If it stays slow, leave it out of the next run."
+    )
 
 
 def _skew_evidence(

@@ -15,7 +15,7 @@ from rotameter.profiler.findings.base import (
     worth_saying,
 )
 from rotameter.profiler.occupancy import ready_times, timeline
-from rotameter.profiler.view import View, view
+from rotameter.profiler.view import View, is_dask, view
 from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
@@ -141,6 +141,8 @@ class Advisor:
             change=(
                 f"parts = list(tlz.partition_all({factor}, items)); "
                 f"client.map(lambda xs: [f(x) for x in xs], parts)  # or chunks {factor}x larger"
+                if is_dask(seen.meta)
+                else None
             ),
             apply={"task_granularity": {"factor": float(factor)}},
         )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rotameter.profiler.live.context import ENV
+from rotameter.profiler.live.proc import read_proc
 from rotameter.profiler.live.recorder import Recorder
 
 __all__ = [
@@ -80,9 +81,9 @@ def _alive(mark: str) -> bool:
         if host != platform.node():
             return False
         os.kill(int(pid), 0)
-        with open(f"/proc/{int(pid)}/stat", "rb") as file:
-            # A zombie has written all that it ever will.
-            return file.read().rpartition(b") ")[2][:1] != b"Z"
+        stat = read_proc(f"/proc/{int(pid)}/stat")
+        # A zombie has written all that it ever will.
+        return stat is not None and stat.rpartition(") ")[2][:1] != "Z"
     except (OSError, ValueError):
         return False
 

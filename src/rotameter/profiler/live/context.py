@@ -35,8 +35,8 @@ _HOOK_EXPRESSION = (
 hook: Any = eval(_HOOK_EXPRESSION, {"E": _HOOK_EXPRESSION})
 """``gate`` is None when nothing is traced, else not None; ``active`` is the session.
 
-``run``, ``run_async``, ``run_generator`` and ``run_async_generator`` exist whenever ``gate`` is
-not None.
+``begin``, ``end``, ``run_async``, ``run_generator`` and ``run_async_generator`` exist whenever
+``gate`` is not None.
 """
 
 
@@ -62,6 +62,8 @@ class Running:
         *("wall0_ns", "cpu0_ns", "area0_ns"),
         *("started_ns", "ended_ns", "wall_ns", "cpu_ns", "area_ns"),
         *("files", "tokens", "extra", "row"),
+        # For a call of a decorated function: whose it is, and whether it may end the short way.
+        *("session", "quick"),
     )
     run_id: str | None
     attempt: int | None
@@ -74,6 +76,7 @@ class Running:
     cpu0_ns: int
     area0_ns: int
     crowd: int
+    session: Any
 
     def __init__(self, task_id: str, group: str, state: Any) -> None:
         self.task_id = task_id
@@ -82,6 +85,7 @@ class Running:
         self.level: int = state.level
         self.parent: str | None = None
         self.live = False
+        self.quick = False
         self.entered = False
         self.previous: Running | None = None
         self.up: Running | None = None

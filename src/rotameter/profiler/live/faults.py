@@ -41,6 +41,7 @@ class Faults:
 
     def __init__(self, recorder: Any, worker: str | None) -> None:
         self.count = 0
+        self._untold: str | None = ""
         self._recorder = recorder
         self._worker = worker
 
@@ -49,9 +50,17 @@ class Faults:
         self.count += 1
         with contextlib.suppress(Exception):
             text = first_line(error)
-            if self.count == 1:
-                warn_once(f"rotameter could not measure a task ({where}: {text}); it runs on")
+            if self._untold is not None:
+                self._untold = f"{where}: {text}"
+                self.tell()
             if self.count <= _RECORDED_LIMIT:
                 columns = ("at_ns", "kind", "worker", "text", "reason")
                 row = (time.time_ns(), "hook_error", self._worker, where, text)
                 self._recorder.channel("events", columns).add(row)
+
+    def tell(self) -> None:
+        """Warn, if there were failures and no warning yet (deep in a recursion it may fail)."""
+        if self.count and self._untold is not None:
+            what = self._untold or "no room to say why"
+            warn_once(f"rotameter could not measure a task ({what}); it runs on", stacklevel=3)
+            self._untold = None

@@ -3,7 +3,9 @@
 While a trace is open, ``builtins.open`` and ``io.open`` (hence ``pathlib``, ``os.fdopen``,
 ``tempfile``, ``gzip`` …) build the same objects as ever, only the raw file at their bottom is a
 subclass that counts. Whatever is unusual in the arguments goes to the original, which raises its
-own errors. Pipes, sockets and terminals are not counted, nor are files opened before the trace.
+own errors. Pipes, sockets and terminals are not counted, nor are files opened before the trace,
+files of the kernel (/proc, /sys) and, outside tasks, reads of code and installed packages. What
+others move through a descriptor that they asked for is added when the file is closed.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ import builtins
 import functools
 import io
 import os
+import re
 import stat
 import sys
 import time
 from typing import Any
 
 from rotameter.profiler.live.context import current, hook
+from rotameter.profiler.live.lent import Lent, lend
 from rotameter.profiler.live.redact import clip, redact
 
 __all__ = ["CountingFileIO", "install", "installed", "object_name", "uninstall"]
@@ -28,7 +32,13 @@ _OTHERS = "(other files)"
 _now = time.perf_counter_ns
 _FileIO = io.FileIO
 _readinto, _read, _readall, _write = _FileIO.readinto, _FileIO.read, _FileIO.readall, _FileIO.write
+_fileno, _close = _FileIO.fileno, _FileIO.close
 _names: dict[str, str] = {}
+_programs: dict[str, bool] = {}
+_PROGRAM = re.compile(r"\.(py|pyc|pyi)$|/(site|dist)-packages/|\.(dist|egg)-info/")
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+# Kernel counters, which the tracer and Dask read all the time.
+_KERNEL = ("/proc/", "/sys/")
 
 
 def object_name(path: str) -> str:
@@ -48,7 +58,17 @@ def object_name(path: str) -> str:
     return name
 
 
-def _note(name: str, op: str, count: int, begun: int) -> None:
+def _programs_own(name: str) -> bool:
+    """Tell whether a file is part of a program: code, installed packages and what lies in them."""
+    known = _programs.get(name)
+    if known is None:
+        known = bool(_PROGRAM.search(name)) or name.startswith(_LIBRARY)
+        if len(_programs) < _NAMES_LIMIT:
+            _programs[name] = known
+    return known
+
+
+def _note(name: str, op: str, count: int, begun: int, unseen: bool = False) -> None:
     """Add one raw call to the task that made it."""
     session = hook.active
     if session is None:
@@ -60,6 +80,8 @@ def _note(name: str, op: str, count: int, begun: int) -> None:
             # A helper thread of the only running task works for that task.
             r = session.only_running()
         if r is None:
+            if op == "read" and _programs_own(name):
+                return  # an import, by the program or by the tracer; no data of a task
             files = session.orphans
         else:
             files = r.files
@@ -71,8 +93,12 @@ def _note(name: str, op: str, count: int, begun: int) -> None:
                 name = _OTHERS
                 entry = files.get((name, op))
             if entry is None:
-                files[name, op] = [count, 1, begun, ended, ended - begun]
+                entry = files[name, op] = [count, 1, begun, ended, ended - begun]
+                if unseen:
+                    entry.append(count)
                 return
+        if unseen:
+            entry[5:] = [count + sum(entry[5:])]
         entry[0] += count
         entry[1] += 1
         entry[3] = ended
@@ -84,8 +110,9 @@ def _note(name: str, op: str, count: int, begun: int) -> None:
 class CountingFileIO(_FileIO):
     """A raw file that counts; it passes for :class:`io.FileIO` in every other respect."""
 
-    __slots__ = ("_rotameter_name",)
+    __slots__ = ("_rotameter_lent", "_rotameter_name")
     _rotameter_name: str | None
+    _rotameter_lent: Lent | None
 
     def readinto(self, buffer: Any, /) -> Any:
         """Read into a buffer."""
@@ -93,6 +120,8 @@ class CountingFileIO(_FileIO):
         count = _readinto(self, buffer)
         if count and self._rotameter_name is not None:
             _note(self._rotameter_name, "read", count, begun)
+            if self._rotameter_lent is not None:
+                self._rotameter_lent.seen[0] += count
         return count
 
     def read(self, size: Any = -1, /) -> Any:
@@ -101,6 +130,8 @@ class CountingFileIO(_FileIO):
         data = _read(self, size)
         if data and self._rotameter_name is not None:
             _note(self._rotameter_name, "read", len(data), begun)
+            if self._rotameter_lent is not None:
+                self._rotameter_lent.seen[0] += len(data)
         return data
 
     def readall(self) -> Any:
@@ -109,6 +140,8 @@ class CountingFileIO(_FileIO):
         data = _readall(self)
         if data and self._rotameter_name is not None:
             _note(self._rotameter_name, "read", len(data), begun)
+            if self._rotameter_lent is not None:
+                self._rotameter_lent.seen[0] += len(data)
         return data
 
     def write(self, data: Any, /) -> Any:
@@ -117,7 +150,25 @@ class CountingFileIO(_FileIO):
         count = _write(self, data)
         if count and self._rotameter_name is not None:
             _note(self._rotameter_name, "write", count, begun)
+            if self._rotameter_lent is not None:
+                self._rotameter_lent.seen[1] += count
         return count
+
+    def fileno(self) -> int:
+        """Give the descriptor; who has it can read and write unseen (numpy does)."""
+        fd = _fileno(self)
+        if getattr(self, "_rotameter_lent", self) is None and self._rotameter_name is not None:
+            self._rotameter_lent = lend(fd)
+        return fd
+
+    def close(self) -> None:
+        """Close the file."""
+        lent = getattr(self, "_rotameter_lent", None)
+        if lent is not None:
+            self._rotameter_lent = None
+            for op, count in lent.unseen(self):
+                _note(self._rotameter_name or "", op, count, _now(), unseen=True)
+        _close(self)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -150,7 +201,8 @@ def _name_of(raw: Any, path: Any, opener: Any) -> str | None:
         if opener is not None or isinstance(path, int):
             # What an opener opens need not be what it was asked for.
             path = os.readlink(f"/proc/self/fd/{raw.fileno()}")
-        return object_name(os.fsdecode(path))
+        name = object_name(os.fsdecode(path))
+        return None if name.startswith(_KERNEL) else name
     except Exception:
         return None
 
@@ -179,7 +231,9 @@ def _counted(
     raw = CountingFileIO(path, raw_mode, closefd, opener)
     result: Any = raw
     try:
-        raw._rotameter_name = _name_of(raw, path, opener)
+        raw._rotameter_lent = None
+        raw._rotameter_name = None
+        name = _name_of(raw, path, opener)
         lines = buffering == 1
         if buffering < 0:
             only_open = getattr(raw, "_isatty_open_only", raw.isatty)
@@ -188,6 +242,7 @@ def _counted(
             if buffering <= 1:
                 buffering = io.DEFAULT_BUFFER_SIZE
         if buffering == 0:
+            raw._rotameter_name = name
             return result
         if lines and buffering == 1:
             buffering = getattr(raw, "_blksize", 0) or io.DEFAULT_BUFFER_SIZE
@@ -197,11 +252,12 @@ def _counted(
         elif raw_mode != "r":
             kind = io.BufferedWriter
         result = kind(raw, buffering)
-        if "b" in mode:
-            return result
-        text: Any = io.TextIOWrapper(result, *texts, lines)
-        result = text
-        text.mode = mode
+        if "b" not in mode:
+            text: Any = io.TextIOWrapper(result, *texts, lines)
+            result = text
+            text.mode = mode
+        # Only now: the layers above ask for the descriptor as well.
+        raw._rotameter_name = name
         return result
     except BaseException:
         result.close()
@@ -256,3 +312,4 @@ def uninstall() -> None:
     if io.open is _open:
         io.open = _original
     _names.clear()
+    _programs.clear()

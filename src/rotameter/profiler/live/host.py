@@ -96,8 +96,8 @@ def machine() -> dict[str, Any]:
     ['cores', 'memory_bytes', 'system']
     """
     memory = None
-    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/meminfo") as text:
-        memory = parse_memory(text.read()).get("MemTotal")
+    with contextlib.suppress(ValueError, IndexError):
+        memory = parse_memory(read_proc("/proc/meminfo") or "").get("MemTotal")
     system = f"{platform.system()} {platform.release()}"
     return {"cores": os.cpu_count(), "memory_bytes": memory, "system": system}
 

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from typing import Any
 
 from rotameter.profiler.live import proc as _proc
+from rotameter.profiler.live.fds import HeldFd
 from rotameter.profiler.live.proc import Proc, usage
 
 __all__ = ["PeakMeter", "bound", "clear_refs_reason"]
@@ -60,8 +62,13 @@ class PeakMeter:
         self.proc = proc
         self.base_bytes = 0
         self.exact = False
-        self._fd = -1
+        self._held: HeldFd | None = None
         self._args: tuple[Any, ...] = ()
+        self._stat: Any = None
+        self._stat_args: tuple[Any, ...] = ()
+        self._seen = ctypes.create_string_buffer(512)
+        self._seen_mark = memoryview(self._seen).cast("B")[:16]
+        self._mark = b""
         self._five = ctypes.create_string_buffer(b"5", 1)
         # ru_maxrss of a process started by a large one begins at that one's size.
         self._usage_floor_bytes = 0
@@ -69,16 +76,8 @@ class PeakMeter:
             self._arm()
 
     def _arm(self) -> None:
-        try:
-            self._fd = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
-        except OSError:
+        if not self._open():
             return
-        self._args = (
-            ctypes.c_int(self._fd),
-            ctypes.c_void_p(ctypes.addressof(self._five)),
-            ctypes.c_size_t(1),
-            ctypes.c_long(0),
-        )
         self.exact = True
         self.reset()
         hwm = self.proc.hwm_bytes()
@@ -88,6 +87,33 @@ class PeakMeter:
         elif usage > hwm + _SLACK_BYTES:
             self._usage_floor_bytes = usage
 
+    def _open(self) -> bool:
+        try:
+            held = self._held = HeldFd("/proc/self/clear_refs", os.O_WRONLY)
+        except OSError:
+            return False
+        if held.mark is None:
+            return False
+        self._args = (
+            ctypes.c_int(held.fd),
+            ctypes.c_void_p(ctypes.addressof(self._five)),
+            ctypes.c_size_t(1),
+            ctypes.c_long(0),
+        )
+        # The C structure begins with device and inode. Asked through it the lock is kept, as for
+        # reads; where it is not so, os.fstat serves.
+        self._stat = getattr(_proc._LIB, "fstat", None)
+        self._stat_args = (ctypes.c_int(held.fd), ctypes.c_void_p(ctypes.addressof(self._seen)))
+        self._mark = b"".join(part.to_bytes(8, sys.byteorder) for part in held.mark)
+        if self._stat is not None and not self._ours():
+            self._stat = None
+        return True
+
+    def _ours(self) -> bool:
+        if self._stat is None:
+            return self._held is not None and self._held.ours()
+        return self._stat(*self._stat_args) == 0 and self._seen_mark == self._mark
+
     @staticmethod
     def _usage_bytes() -> int:
         return usage()[1]
@@ -96,10 +122,14 @@ class PeakMeter:
         """Make the present size the peak."""
         if not self.exact:
             return
+        # The program may have closed the descriptor and got its number for a file of its own.
+        if not self._ours() and not self._open():
+            self.exact = False
+            return
         lib = _proc._LIB
         if lib is None or lib.pwrite(*self._args) != 1:
             try:
-                os.pwrite(self._fd, b"5", 0)
+                os.pwrite(self._args[0].value, b"5", 0)
             except OSError:
                 self.exact = False
 
@@ -112,9 +142,9 @@ class PeakMeter:
     def close(self) -> None:
         """Let go of the descriptor."""
         self.exact = False
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
 
 
 def bound(

@@ -173,6 +173,19 @@ class Prober:
             r.added_bytes, r.added_kind = added, kind
         r.rss0_bytes = None
 
+    def moved_bytes(self) -> tuple[int, int]:
+        """Give the process's bytes read and written without the tracer's own (lock held)."""
+        own, file = self.own, self.proc.io
+        if file is None:
+            raise OSError("/proc/self/io cannot be read")
+        count = file.read()
+        read, written = parse_io(file.data)
+        moved = read - own.read, written - own.written
+        own.read += count
+        if self.crowded:
+            self.proc.thread().own_read += count
+        return moved
+
     def sample(self, rss_bytes: int) -> None:
         """Take note of a resident size read between boundaries (by the host sampler)."""
         for r in list(self.active):

@@ -14,9 +14,12 @@ import os
 import sys
 import threading
 import time
+import weakref
 from typing import Any
 
-__all__ = ["Own", "Proc", "ProcFile", "ThreadIo", "parse_io", "read_proc", "usage"]
+from rotameter.profiler.live.fds import HeldFd
+
+__all__ = ["Own", "Proc", "ProcFile", "ThreadIo", "parse_io", "read_proc", "renew_lost", "usage"]
 
 
 class Own:
@@ -46,6 +49,18 @@ def _libc() -> Any:
 
 
 _LIB = _libc()
+_files: weakref.WeakSet[ProcFile] = weakref.WeakSet()
+
+
+def renew_lost() -> None:
+    """Open again those files that the program has closed under the tracer."""
+    # No lock: a fork or a finaliser may strike inside it. What fails now is done at the next tick.
+    files: list[ProcFile] = []
+    with contextlib.suppress(RuntimeError):
+        files = list(_files)
+    for file in files:
+        with contextlib.suppress(OSError):
+            file.renew()
 
 
 class ProcFile:
@@ -70,42 +85,66 @@ class ProcFile:
     ...     assert ProcFile("/proc/self/statm").read() > 0
     """
 
-    __slots__ = ("_args", "_hold", "_size", "_view", "data", "fd", "read")
+    __slots__ = ("__weakref__", "_args", "_held", "_hold", "_path", "_size", "data", "read")
 
     def __init__(self, path: str, size_bytes: int = 256) -> None:
-        self.fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self._path = path
+        self._held = HeldFd(path, os.O_RDONLY)
         self.data = bytearray(size_bytes)
         self._size = size_bytes
         self._hold: Any = None
         self.read = self._read_os
         if _LIB is not None:
             self._hold = (ctypes.c_char * size_bytes).from_buffer(self.data)
-            self._args = (
-                ctypes.c_int(self.fd),
-                ctypes.c_void_p(ctypes.addressof(self._hold)),
-                ctypes.c_size_t(size_bytes),
-                ctypes.c_long(0),
-            )
+            self._args = self._call_args()
             self.read = self._read_kept
+        _files.add(self)
+
+    @property
+    def fd(self) -> int:
+        """The descriptor, -1 once closed."""
+        return self._held.fd
+
+    def _call_args(self) -> tuple[Any, ...]:
+        return (
+            ctypes.c_int(self._held.fd),
+            ctypes.c_void_p(ctypes.addressof(self._hold)),
+            ctypes.c_size_t(self._size),
+            ctypes.c_long(0),
+        )
+
+    def renew(self) -> bool:
+        """Open the file again where the descriptor is no longer ours; tell whether it was so."""
+        if self._held.fd < 0 or self._held.ours():
+            return False
+        self._held = HeldFd(self._path, os.O_RDONLY)
+        if _LIB is not None:
+            self._args = self._call_args()
+        return True
 
     def _read_kept(self) -> int:
         count: int = _LIB.pread(*self._args)
+        if count < 0 and self.renew():
+            count = _LIB.pread(*self._args)
         if count < 0:
             raise OSError("pread failed")
         return count
 
     def _read_os(self) -> int:
-        data = os.pread(self.fd, self._size, 0)
+        try:
+            data = os.pread(self._held.fd, self._size, 0)
+        except OSError:
+            if not self.renew():
+                raise
+            data = os.pread(self._held.fd, self._size, 0)
         self.data[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
         """Close the descriptor; reading afterwards fails."""
-        fd, self.fd = self.fd, -1
-        if fd >= 0:
-            if _LIB is not None:
-                self._args = (ctypes.c_int(-1), *self._args[1:])
-            os.close(fd)
+        self._held.close()
+        if self._hold is not None:
+            self._args = self._call_args()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
@@ -157,7 +196,10 @@ def read_proc(path: str, size_bytes: int = 1 << 16) -> str | None:
     except OSError:
         return None
     try:
-        return os.read(fd, size_bytes).decode("utf-8", "replace")
+        parts = b""
+        while len(parts) < size_bytes and (part := os.read(fd, size_bytes - len(parts))):
+            parts += part
+        return parts.decode("utf-8", "surrogateescape")
     except OSError:
         return None
     finally:

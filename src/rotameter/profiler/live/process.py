@@ -24,13 +24,13 @@ from rotameter.profiler.live import children, fileio
 from rotameter.profiler.live import session as session_module
 from rotameter.profiler.live.context import ENV, current, hook
 from rotameter.profiler.live.faults import warn_once
-from rotameter.profiler.live.host import HostSampler, machine
+from rotameter.profiler.live.host import HostSampler, granted_cores, machine, memory_limit_bytes
 from rotameter.profiler.live.recorder import FLUSH_S, Recorder
 from rotameter.profiler.live.redact import first_line
 from rotameter.profiler.live.session import Session
 from rotameter.profiler.live.spool import LostSink, SegmentSink, open_sink
 
-__all__ = ["join", "open_segment", "start", "stop"]
+__all__ = ["join", "open_segment", "place", "start", "stop"]
 
 STOP_MARK = "stopped"
 _own: dict[str, Any] = {}
@@ -107,7 +107,11 @@ def open_segment(
         failed(error)
         sink = LostSink(error)
         return Recorder(sink, meta, flush_s=flush_s)
-    return Recorder(sink, meta, flush_s=flush_s, on_error=failed)
+    try:
+        return Recorder(sink, meta, flush_s=flush_s, on_error=failed)
+    except BaseException:
+        sink.close()
+        raise
 
 
 def start(
@@ -199,25 +203,37 @@ def _open(
 
 
 def _worker_row(session: Session, ended_ns: int | None) -> None:
-    from rotameter.profiler.live.host import granted_cores, memory_limit_bytes
-
     meta = session.recorder.meta
     columns = ("worker", "host", "name", "pid", "started_ns", "ended_ns", "end_reason")
     row = (session.worker, session.host, meta["role"], meta["pid"], meta["start_ns"], ended_ns)
     reason = None if ended_ns is None else "closed"
-    more = (reason, granted_cores(), memory_limit_bytes())
+    # All processes of a trace share the machine: counted once, with the first.
+    first = meta["role"] == "client"
+    more = (reason, granted_cores(), memory_limit_bytes()) if first else (reason, None, None)
     session.recorder.channel("workers", (*columns, "cores", "memory_bytes")).add((*row, *more))
 
 
-def stop(session: Session) -> None:
+def place() -> str | None:
+    """Give the folder of the trace that this process writes to, or None."""
+    found = _own.get("place")
+    return found if isinstance(found, str) else None
+
+
+def stop(session: Session) -> dict[str, int]:
     """End what :func:`start` began: everything recorded here, and by children so far, is on disk.
 
     Never raises.
+
+    Returns
+    -------
+    dict
+        ``dropped_unsaid``: the number of dropped records that the segment itself cannot tell of,
+        since not even that could be written.
     """
     if _own.get("session") is not session:
-        return
+        return {"dropped_unsaid": 0}
     # At once: closing flushes, and a child's flush looks whether it should stop.
-    place, role = _own["place"], _own["role"]
+    folder, role = _own["place"], _own["role"]
     _own.clear()
     try:
         if session_module.active is session:
@@ -230,9 +246,12 @@ def stop(session: Session) -> None:
         _end_meta(session)
         session.recorder.close()
         if role == "client":
-            children.call_in(os.path.join(place, "segments"), STOP_MARK)
+            children.call_in(os.path.join(folder, "segments"), STOP_MARK)
     except Exception as error:
         session.faults.note("stop", error)
+    with contextlib.suppress(Exception):
+        session.faults.tell()
+    return {"dropped_unsaid": max(0, session.recorder.dropped_unsaid)}
 
 
 def _end_meta(session: Session) -> None:

@@ -2,20 +2,22 @@
 
 The traced thread only appends a tuple to a deque. The drain thread encodes batches and hands the
 sink at most two appends a second (more only when each is megabytes long). When a buffer is full,
-or the sink cannot take more, records are dropped and counted, and the count itself is recorded.
+or the sink cannot take more, records are dropped and counted, and the count itself is recorded. A
+segment keeps some bytes for that count, since a disk that is full takes nothing more.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
+import errno
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from rotameter.profiler.live.segment import MAGIC, encode_frame
+from rotameter.profiler.live.segment import encode_frame
+from rotameter.profiler.live.sink import CallSink, FileSink, Sink
 
 __all__ = ["CallSink", "Channel", "FileSink", "Recorder", "Sink"]
 
@@ -24,76 +26,30 @@ ROWS_LIMIT = 50_000
 PENDING_LIMIT_BYTES = 64 << 20
 _EARLY_APPEND_BYTES = 16 << 20  # such an append is no small I/O
 _BATCH_ROWS = 5_000
+_FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
+_DROP_COLUMNS = ("at_ns", "kind", "worker", "count")
 
 
-class Sink(Protocol):
-    """Takes whole frames; raises OSError when it cannot."""
-
-    def write(self, frames: bytes) -> None:
-        """Append frames."""
-
-    def close(self) -> None:
-        """Let go of the target."""
-
-
-class FileSink:
-    """Append frames to a segment file; a write that fails half-way is rolled back.
-
-    Parameters
-    ----------
-    path : str
-        The segment file; it is created, mode 0600, and never appended to twice.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be created or written.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        self._fd = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
-        self._good = 0
-        self.appends = 0
-        try:
-            self.write(MAGIC)
-        except OSError:
-            self.close()
-            raise
-
-    def write(self, frames: bytes) -> None:
-        """Append all of ``frames`` or nothing of them."""
-        view = memoryview(frames)
-        self.appends += 1
-        try:
-            while view:
-                view = view[os.write(self._fd, view) :]
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, self._good)
-            raise
-        self._good += len(frames)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+def _pad_frame(size_bytes: int) -> bytes | None:
+    """Give a frame that says nothing and is so long; None for the few lengths without one."""
+    for length in range(max(0, size_bytes - 48), size_bytes):
+        frame = encode_frame("meta", ("value",), [({"reserve": "." * length},)])
+        if len(frame) == size_bytes:
+            return frame
+    return None
 
 
-class CallSink:
-    """Hand frames to a function (a message to the scheduler, a test's list)."""
+def _drops_frame(worker: Any, count: int) -> bytes:
+    row = (time.time_ns(), "records_dropped", worker, count)
+    return encode_frame("events", _DROP_COLUMNS, [row])
 
-    def __init__(self, call: Callable[[bytes], None]) -> None:
-        self._call = call
 
-    def write(self, frames: bytes) -> None:
-        """Pass the frames on."""
-        self._call(frames)
-
-    def close(self) -> None:
-        """Nothing is held."""
+def _reserve_frame(worker: Any) -> bytes:
+    """Give a frame whose place a count of drops, and a frame for the rest, can take."""
+    size_bytes = len(_drops_frame(worker, 1 << 62)) + 110
+    while (frame := _pad_frame(size_bytes)) is None:
+        size_bytes += 1
+    return frame
 
 
 class Channel:
@@ -176,7 +132,13 @@ class Recorder:
         self._wake = threading.Event()
         self._closed = False
         self._reported_drops = 0
-        self._queue_frame(encode_frame("meta", ("value",), [(self.meta,)]), 0)
+        self._head = [encode_frame("meta", ("value",), [(self.meta,)])]
+        if hasattr(sink, "rewrite"):
+            self._head.append(_reserve_frame(self.meta.get("worker")))
+        self._reserve_at: int | None = None
+        self._reserved_drops = 0
+        for frame in self._head:
+            self._queue_frame(frame, 0)
         self._thread = threading.Thread(target=self._run, name="rotameter-flush", daemon=True)
         self._thread.start()
 
@@ -246,37 +208,91 @@ class Recorder:
     def _append(self) -> bool:
         """Hand the pending frames to the sink; False when there were none or it failed."""
         dropped = self.records_dropped
-        self._note_drops(dropped)
+        note = self._note_drops(dropped)
         if not self._pending:
             return False
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         try:
-            self.sink.write(b"".join(frame for frame, _ in pending))
+            self._write(pending)
         except Exception as error:
-            self._sink_failed(error, pending)
+            self._sink_failed(error, pending, note, dropped)
             return False
         self._reported_drops = dropped
-        self.frames_written += len(pending)
-        self.records_written += sum(rows for _, rows in pending)
         return True
 
-    def _sink_failed(self, error: BaseException, pending: list[tuple[bytes, int]]) -> None:
-        # The head frame carries the segment's meta: it is kept for the next try.
-        head = [item for item in pending if item[1] == 0][:1] if not self.frames_written else []
-        self._pending = head
-        self._pending_bytes = sum(len(frame) for frame, _ in head)
-        self.records_dropped += sum(rows for _, rows in pending)
+    def _write(self, pending: list[tuple[bytes, int]]) -> None:
+        first = not self.frames_written
+        at = getattr(self.sink, "size_bytes", None)
+        self.sink.write(b"".join(frame for frame, _ in pending))
+        if first and at is not None and len(self._head) > 1:
+            self._reserve_at = at + len(self._head[0])
+        self.frames_written += len(pending)
+        self.records_written += sum(rows for _, rows in pending)
+
+    def _sink_failed(
+        self,
+        error: BaseException,
+        pending: list[tuple[bytes, int]],
+        note: tuple[bytes, int] | None,
+        dropped: int,
+    ) -> None:
+        left = pending
+        if getattr(error, "errno", None) in _FULL:
+            left = self._write_what_fits(pending, note, dropped)
+        # The head carries the segment's meta: it is kept for the next try.
+        self._pending = [] if self.frames_written else left[: len(self._head)]
+        self._pending_bytes = sum(len(frame) for frame, _ in self._pending)
+        self.records_dropped += sum(rows for _, rows in left)
+        self._tell_in_reserve()
         on_error, self._on_error = self._on_error, None
         if on_error is not None:
             on_error(error)
 
-    def _note_drops(self, dropped: int) -> None:
+    def _write_what_fits(
+        self, pending: list[tuple[bytes, int]], note: tuple[bytes, int] | None, dropped: int
+    ) -> list[tuple[bytes, int]]:
+        """Write frames one by one where all together found no room; give those that do not fit."""
+        heads = 0 if self.frames_written else len(self._head)
+        left: list[tuple[bytes, int]] = []
+        for part in [pending[:heads]] * bool(heads) + [[item] for item in pending[heads:]]:
+            try:
+                self._write(part)
+            except Exception:
+                if not self.frames_written:
+                    return pending  # without its head nothing else is of use
+                left.extend(part)
+            else:
+                if part[0] is note:
+                    self._reported_drops = dropped
+        return left
+
+    def _tell_in_reserve(self) -> None:
+        """Write the drops that nothing tells of yet into the bytes kept for that."""
+        unsaid = self.dropped_unsaid
+        if unsaid <= 0 or self._reserve_at is None:
+            return
+        with contextlib.suppress(Exception):
+            count = self._reserved_drops + unsaid
+            frame = _drops_frame(self.meta.get("worker"), count)
+            rest = _pad_frame(len(self._head[1]) - len(frame))
+            if rest is not None:
+                self.sink.rewrite(self._reserve_at, frame + rest)  # type: ignore[attr-defined]
+                self._reserved_drops = count
+                self._reported_drops += unsaid
+
+    @property
+    def dropped_unsaid(self) -> int:
+        """Number of dropped records that the sink holds no word of."""
+        return self.records_dropped - self._reported_drops
+
+    def _note_drops(self, dropped: int) -> tuple[bytes, int] | None:
         new = dropped - self._reported_drops
         if new > 0:
-            row = (time.time_ns(), "records_dropped", self.meta.get("worker"), new)
-            columns = ("at_ns", "kind", "worker", "count")
             with contextlib.suppress(Exception):
-                self._queue_frame(encode_frame("events", columns, [row]), 0)
+                before = len(self._pending)
+                self._queue_frame(_drops_frame(self.meta.get("worker"), new), 0)
+                return self._pending[before] if len(self._pending) > before else None
+        return None
 
     def close(self) -> None:
         """Write everything, say how much, and stop the thread."""
@@ -296,5 +312,6 @@ class Recorder:
             }
             with contextlib.suppress(Exception):
                 self.sink.write(encode_frame("meta", ("value",), [(end,)]))
+            self._tell_in_reserve()
             with contextlib.suppress(Exception):
                 self.sink.close()

@@ -98,7 +98,8 @@ def _io_s(r: Running, read: int | None, write: int | None) -> float | None:
         return None
     if not r.files:
         return 0.0 if read + write == 0 else None
-    counted = sum(entry[0] for entry in r.files.values())
+    # Bytes that others moved through a lent descriptor (a sixth number) took unknown time.
+    counted = sum(entry[0] - sum(entry[5:]) for entry in r.files.values())
     if counted < 0.9 * (read + write):
         return None
     return sum(entry[4] for entry in r.files.values()) / 1e9
@@ -156,10 +157,11 @@ def flow_rows(
 ) -> Iterator[tuple[Any, ...]]:
     """Give a row of :data:`FLOW_COLUMNS` for each file that the attempt (or none) touched.
 
-    An entry of ``files`` is ``[bytes, ops, first_ns, last_ns, busy_ns]``, times monotonic.
+    An entry of ``files`` is ``[bytes, ops, first_ns, last_ns, busy_ns]``, times monotonic, and
+    where it is not 0 how many of the bytes moved by calls that were not seen.
     """
     offset, worker = session.offset_ns, session.worker
     head = (None, None, None) if r is None else (r.task_id, r.run_id, r.attempt)
-    for (name, op), (size, ops, first, last, busy) in list(files.items()):
+    for (name, op), (size, ops, first, last, busy, *_) in list(files.items()):
         times = (first + offset, last + offset, busy / 1e9)
         yield (*head, worker, name, "file", op, size, ops, *times)

@@ -18,7 +18,7 @@ from rotameter.profiler.live.clock import SYSTEM, Clock
 from rotameter.profiler.live.context import Measured, Running, current, hook
 from rotameter.profiler.live.faults import Faults
 from rotameter.profiler.live.levels import LevelGuard
-from rotameter.profiler.live.proc import Own
+from rotameter.profiler.live.proc import Own, renew_lost
 from rotameter.profiler.live.recorder import Channel, Recorder
 from rotameter.profiler.live.redact import clean_name, clip, first_line
 from rotameter.profiler.live.stretches import Stretches, live_above
@@ -343,6 +343,17 @@ class Session(Stretches):
         attempt_of = (task_id, run_id, attempt, self.worker)
         self._intervals.add((*attempt_of, lane, "span", clean_name(name), start_ns, end_ns, parent))
 
+    def moved_bytes(self) -> tuple[int, int]:
+        """Give what the process, less the tracer, has read and written so far, in bytes.
+
+        Raises
+        ------
+        OSError
+            Where the kernel does not tell.
+        """
+        with self._lock:
+            return self.prober.moved_bytes()
+
     def flush_orphans(self) -> None:
         """Record file traffic that belongs to no task (also called when there is much of it)."""
         with self._lock:
@@ -355,6 +366,7 @@ class Session(Stretches):
         if len(self.orphans) > _ORPHANS_LIMIT:
             self.flush_orphans()
         self.offset_ns = self.clock.offset_ns()
+        renew_lost()
 
     def _level_changed(self, group: str | None, reason: str, value: float) -> None:
         now = self.clock.epoch()

@@ -15,8 +15,8 @@ import platform
 import shutil
 import tempfile
 
-from rotameter.profiler.live.proc import Own
-from rotameter.profiler.live.recorder import FileSink
+from rotameter.profiler.live.proc import Own, read_proc
+from rotameter.profiler.live.sink import FileSink
 
 __all__ = ["LostSink", "SegmentSink", "is_shared_filesystem", "make_folder", "open_sink"]
 
@@ -56,10 +56,8 @@ def is_shared_filesystem(path: str, mounts_text: str | None = None) -> bool:
     (True, False)
     """
     if mounts_text is None:
-        try:
-            with open("/proc/mounts", encoding="utf-8", errors="surrogateescape") as file:
-                mounts_text = file.read()
-        except OSError:
+        mounts_text = read_proc("/proc/mounts", 1 << 24)
+        if mounts_text is None:
             return False
         path = os.path.realpath(path)
     path = os.path.abspath(path)
@@ -166,6 +164,21 @@ class SegmentSink:
         own.busy += 1
         try:
             self._file.write(frames)
+            own.written += len(frames)
+        finally:
+            own.busy -= 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the segment now, in bytes."""
+        return self._file.size_bytes
+
+    def rewrite(self, at: int, frames: bytes) -> None:
+        """Write over what lies at an offset (bytes)."""
+        own = self.own
+        own.busy += 1
+        try:
+            self._file.rewrite(at, frames)
             own.written += len(frames)
         finally:
             own.busy -= 1

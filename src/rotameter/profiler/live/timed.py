@@ -1,29 +1,31 @@
-"""The shortest way through a call that is only timed: begin, call and end in one function.
+"""The shortest way through a call of a decorated function.
 
-Does what ``Session.begin_call`` and ``Session.end`` do at level ``time``, without their dozen
+At level ``time`` this does what ``Session.begin_call`` and ``Session.end`` do, without their dozen
 calls, which cost more than the clocks. Whatever is not ordinary goes back to them.
+
+Neither function is on the stack while the user's function runs: a recursion gets as deep under
+the tracer as without it. Near the limit any call fails, those of an error's handler too, hence
+the last resort below calls nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from rotameter.profiler.live.context import Running, current
 from rotameter.profiler.live.stretches import live_above
 
-__all__ = ["run_timed"]
+__all__ = ["begin_timed", "end_call"]
 
 
-def run_timed(
-    session: Any, state: Any, func: Any, spec: tuple[Any, ...], args: Any, kwargs: Any
-) -> Any:
-    """Call ``func`` as a task of a group (``state``) whose level is ``time``; give its result."""
+def begin_timed(session: Any, state: Any, spec: tuple[Any, ...]) -> Running:
+    """Begin a call as a task of a group (``state``) whose level is ``time``."""
     group = spec[0]
     r = Running(f"{group}-{session.tag}-{next(session._counter)}", group, state)
     r.run_id = r.attempt = r.features = None
     r.requested_memory_bytes = spec[1]
     r.stretched = False
+    r.session = session
     try:
         above = current.get()
         if above is not None:
@@ -52,25 +54,36 @@ def run_timed(
         else:
             r.area0_ns = session._area_ns + session._leaves * (wall0 - session._area_at_ns)
         r.started_ns = wall0 + session.offset_ns
+        r.quick = True
     except Exception as error:
         session.faults.note("begin", error)
-        return _run_unmeasured(session, r, func, args, kwargs)
-    try:
-        result = func(*args, **kwargs)
-    except BaseException as error:
-        session.end(r, "ok", error)
-        raise
-    if r.files or not r.entered:
-        session.end(r)
-    else:
-        _end(session, r, wall, thread)
-    return result
+    return r
 
 
-def _end(session: Any, r: Running, wall: Callable[[], int], thread: Callable[[], int]) -> None:
-    wall1 = wall()
+def end_call(r: Running, error: BaseException | None = None) -> None:
+    """End a call; never raises."""
+    session = r.session
     try:
-        r.cpu_ns = thread() - r.cpu0_ns
+        if r.quick and error is None and r.entered and not r.files:
+            _end_timed(session, r)
+        else:
+            session.end(r, "ok", error)
+            if current.get() is r:  # it failed within
+                r.live = r.entered = False
+                session._active.discard(r)
+                current.set(r.previous)
+    except Exception:
+        session.faults.count += 1
+        r.live = r.entered = False
+        session._active.discard(r)
+        if current.get() is r:
+            current.set(r.previous)
+
+
+def _end_timed(session: Any, r: Running) -> None:
+    wall1 = session._wall()
+    try:
+        r.cpu_ns = session._thread() - r.cpu0_ns
         r.wall_ns = wall1 - r.wall0_ns
         with session._lock:
             at = session._area_at_ns
@@ -94,13 +107,3 @@ def _end(session: Any, r: Running, wall: Callable[[], int], thread: Callable[[],
         session.faults.note("end", error)
         if r.live:
             session.end(r)
-
-
-def _run_unmeasured(session: Any, r: Running, func: Any, args: Any, kwargs: Any) -> Any:
-    try:
-        result = func(*args, **kwargs)
-    except BaseException as error:
-        session.end(r, "ok", error)
-        raise
-    session.end(r)
-    return result

@@ -12,10 +12,10 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from rotameter.errors import UsageError
 from rotameter.profiler.live import drive
-from rotameter.profiler.live.context import current_span, hook
+from rotameter.profiler.live.context import current, current_span, hook
 from rotameter.profiler.live.redact import clean_name, clip
 from rotameter.profiler.live.sizes import size_bytes
-from rotameter.profiler.live.timed import run_timed
+from rotameter.profiler.live.timed import begin_timed, end_call
 
 __all__ = ["install", "span", "task"]
 
@@ -152,7 +152,16 @@ def _wrap(func: Any, spec: tuple[Any, ...], hook: Any = hook) -> Any:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if hook.gate is None:
             return func(*args, **kwargs)
-        return hook.run(func, spec, args, kwargs)
+        running = hook.begin(spec, args, kwargs)
+        if running is None:
+            return func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except BaseException as error:
+            hook.end(running, error)
+            raise
+        hook.end(running)
+        return result
 
     return wrapper
 
@@ -231,25 +240,31 @@ def _begin(session: Any, spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
     return session.begin_call(group, requested, features, True)
 
 
-def _run(func: Any, spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
-    session = hook.active or _session()
-    if session is None:
-        return func(*args, **kwargs)
-    group, requested, features = spec
-    if features is not None:
-        features = _features(session, features, args, kwargs)
-    else:
-        state = session.guard.groups.get(group)
-        if state is not None and not state.level and not session._probes:
-            return run_timed(session, state, func, spec, args, kwargs)
-    running = session.begin_call(group, requested, features, False)
+def _begin_plain(spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
+    session, above = None, current.get()
     try:
-        result = func(*args, **kwargs)
-    except BaseException as error:
-        session.end(running, "ok", error)
-        raise
-    session.end(running)
-    return result
+        session = hook.active or _session()
+        if session is None:
+            return None
+        group, requested, features = spec
+        if features is not None:
+            features = _features(session, features, args, kwargs)
+        else:
+            state = session.guard.groups.get(group)
+            if state is not None and not state.level and not session._probes:
+                return begin_timed(session, state, spec)
+        running = session.begin_call(group, requested, features, False)
+        running.session = session
+        return running
+    except Exception:  # near the limit of recursion, where nothing can be called
+        lost = current.get()
+        if session is not None:
+            session.faults.count += 1
+            session._active.discard(lost if lost is not above else None)
+        if lost is not None and lost is not above:
+            lost.live = lost.entered = False
+            current.set(above)
+        return None
 
 
 async def _run_async(func: Any, spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
@@ -284,13 +299,14 @@ def _run_async_generator(
 
 def install() -> None:
     """Let the hook run decorated functions through this module."""
-    hook.run = _run
+    hook.begin = _begin_plain
+    hook.end = end_call
     hook.run_async = _run_async
     hook.run_generator = _run_generator
     hook.run_async_generator = _run_async_generator
 
 
-if not hasattr(hook, "run"):
+if not hasattr(hook, "begin"):
     # Else another copy of this package is at work (one shipped by value), and stays so.
     install()
 

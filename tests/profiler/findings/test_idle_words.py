@@ -1,0 +1,102 @@
+"""RM107 in the words of what ran the tasks, with the right group and a level that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rotameter.profiler.diagnose import diagnose
+from rotameter.profiler.findings.base import Tools, severity_of
+from rotameter.profiler.findings.idle_parallelism import Advisor
+from rotameter.profiler.view import view
+from rotameter.values import Finding
+
+Make = Callable[..., Any]
+
+
+def only(found: list[Finding]) -> Finding:
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("engine", "waits", "has", "lacks"),
+    [
+        ("dask", False, "split_out", "Executor"),
+        ("python", False, "ProcessPoolExecutor", "split_out"),
+        ("python", True, "ThreadPoolExecutor", "dask"),
+        ("nextflow", False, None, ""),
+    ],
+)
+def test_advice_is_in_the_terms_of_what_ran_the_tasks(
+    made_run: Make, engine: str, waits: bool, has: str | None, lacks: str
+) -> None:
+    run = made_run(workers=1, threads=2, engine=engine)
+    for i in range(10):
+        run.task(f"s{i}", "step", "w0", i, 1.0, cpu_s=0.01 if waits else 0.99)
+    finding = only(Advisor().check(run.trace(), Tools()))
+    if has is None:
+        assert finding.change is None
+    else:
+        assert has in (finding.change or "")
+        assert lacks not in finding.advice + (finding.change or "")
+
+
+def test_a_program_without_an_engine_has_no_client_to_wait_for(made_run: Make) -> None:
+    for engine, words in (("python", "the code between tasks"), ("dask", "the client")):
+        run = made_run(workers=1, threads=2, engine=engine)
+        for start in (0.0, 10.0):
+            for slot in range(2):
+                name = f"a{start}{slot}"
+                run.task(name, "a", "w0", start, 1.0, submitted=start)
+        assert words in only(Advisor().check(run.trace(), Tools())).title
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.001, 0.05])
+def test_a_long_chain_of_like_tasks_is_no_last_wave(made_run: Make, pause: float) -> None:
+    """100 serial tasks on 2 cores waste one core, as four of them do."""
+    for count in (4, 100):
+        run = made_run(workers=1, threads=2, engine="python")
+        for i in range(count):
+            at = i * (0.1 + pause)
+            run.task(f"s{i}", "step", "w0", at, 0.1, submitted=at)
+        finding = only(Advisor().check(run.trace(), Tools()))
+        idle_s = count * 0.05 + (count - 1) * pause
+        assert finding.cost_s == pytest.approx(idle_s, rel=0.05)
+
+
+def test_the_group_that_ran_most_of_that_time_is_named_with_its_share(made_run: Make) -> None:
+    run = made_run(workers=1, threads=2, engine="python")
+    for i in range(10):
+        run.task(f"s{i}", f"step{i}", "w0", i, 1.3 if i == 9 else 1.0)
+    assert "10 groups ran, `step9` most (13%)" in only(Advisor().check(run.trace(), Tools())).title
+    run = made_run(workers=1, threads=2, engine="python")
+    run.task("a", "long", "w0", 0.0, 6.0)
+    run.task("b", "rest", "w0", 6.0, 4.0)
+    assert "`long` ran 60% of it" in only(Advisor().check(run.trace(), Tools())).title
+
+
+@pytest.mark.parametrize(
+    ("makespan", "cost", "level"),
+    [(0.169, 0.16, "info"), (2.0, 0.9, "warning"), (10.0, 4.0, "critical"), (100.0, 2.0, "info")],
+)
+def test_a_level_is_relative_and_absolute(
+    made_run: Make, makespan: float, cost: float, level: str
+) -> None:
+    run = made_run()
+    run.task("a", "a", "w0", 0.0, makespan)
+    assert severity_of(view(run.trace()), cost) == level
+
+
+def test_what_tracing_took_is_said_first(made_run: Make) -> None:
+    run = made_run(workers=1, threads=2, engine="python")
+    for i in range(200):
+        run.task(f"s{i}", "tiny", "w0", i * 0.01, 0.0001)
+    run.meta["overhead"] = {"probe_s": 1.0}
+    verdict = diagnose(run.trace())
+    assert verdict.sentence.startswith("Tracing itself took 1 s (50% of the run): 200 calls of")
+    assert verdict.notes[0].startswith("Tracing itself took")
+    run.meta["overhead"] = {"probe_s": 0.01}
+    assert "Tracing itself" not in diagnose(run.trace()).sentence
