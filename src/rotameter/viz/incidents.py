@@ -30,18 +30,36 @@ _INCIDENTS: dict[str, tuple[str, str | None]] = {
 }
 
 
+_RSS_SOURCES = {
+    "worker_memory_kill": "read by the nanny",
+    "executing_at_death": "the worker's last own reading",
+    "worker_exit": "the worker's last own reading",
+    "worker_paused": "read at the pause",
+    "worker_resumed": "read at the end of the pause",
+}
+"""Readings of one death differ by who took them and when."""
+
+
 def _detail(row: dict[str, Any]) -> str:
     """Say in words what the detail columns of an event hold."""
-    limit = f" of {size(row['limit_bytes'])}" if row["limit_bytes"] is not None else ""
     parts = [
         row["group"] and f"group {clip(row['group'], 80)}",
         row["reason"] and clip(row["reason"], 300),
         row["text"] and clip(row["text"], 300),
-        f"resident memory {size(row['rss_bytes'])}{limit}" if row["rss_bytes"] is not None else "",
+        _resident(row),
         f"exit code {row['exit_code']}" if row["exit_code"] is not None else "",
         f"signal {row['signal']}" if row["signal"] is not None else "",
     ]
     return "; ".join(part for part in parts if part)
+
+
+def _resident(row: dict[str, Any]) -> str:
+    if row["rss_bytes"] is None:
+        return ""
+    limit = f" of {size(row['limit_bytes'])}" if row["limit_bytes"] is not None else ""
+    source = _RSS_SOURCES.get(row["kind"])
+    said = f" ({source})" if source else ""
+    return f"resident memory {size(row['rss_bytes'])}{limit}{said}"
 
 
 def _follows(at_ns: int | None, kill_ns: int | None) -> bool:

@@ -191,7 +191,9 @@ class SchedulerTracer(SchedulerPlugin):
         """Attach a client, hand over to another, or go away (a handler of the scheduler)."""
         holder = self.hub.client
         if action == "remove":
-            if self._closed and holder in (client, None):
+            if holder in (client, None):
+                if self._closing_steps():  # it did not end in an orderly way
+                    self.scheduler.loop.add_callback(asyncio.to_thread, self.recorder.close)
                 self._remove_handlers()
             return {"ok": self._closed, "holder": holder}
         if action == "evict":
@@ -254,8 +256,10 @@ class SchedulerTracer(SchedulerPlugin):
         deadline = time.monotonic() + timeout_s
         facts: dict[str, Any] = {"ok": True, "workers": 0, "missing": []}
         try:
-            await self._finish_workers(deadline, facts)
-            await self._close()
+            try:
+                await self._finish_workers(deadline, facts)
+            finally:
+                await self._close()
             while self.hub.pending and self.hub.client and time.monotonic() < deadline:
                 await asyncio.sleep(0.01)
             if self.hub.pending:
