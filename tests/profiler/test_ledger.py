@@ -190,3 +190,14 @@ def test_workers_of_a_cluster_have_the_slots_that_they_were_given() -> None:
     trace = _pool("dask", [2.0, 2.0, 2.0])
     assert view(trace).slots == 6.0
     assert ledger(trace).worker_gbh.held is not None
+
+
+def test_equal_keys_in_two_clusters_are_no_recomputation() -> None:
+    from rotameter.profiler.view import view
+
+    rows = [
+        {"task_id": "a", "run_id": run, "outcome": "ok", "started_ns": n, "ended_ns": n + 5}
+        for n, run in ((0, "1a2b:00000001"), (10, "ffff:00000001"), (20, "ffff:00000002"))
+    ]
+    seen = view(Trace.from_tables({"tasks": rows}))
+    assert seen.superseded.tolist() == [False, True, False]

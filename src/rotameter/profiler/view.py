@@ -250,10 +250,24 @@ class View:
     @cached_property
     def superseded(self) -> Mask:
         """Ok attempts of tasks that were computed again later (their results were lost)."""
-        last = np.full(len(self.task_ids) + 1, -np.inf)
-        np.maximum.at(last, self.task[self.ok], np.nan_to_num(self.ended[self.ok], nan=-np.inf))
-        mask: Mask = self.ok & (np.nan_to_num(self.ended, nan=np.inf) < last[self.task])
+        clusters = self._cluster
+        key = self.task.astype(np.int64) * (int(clusters.max(initial=0)) + 1) + clusters
+        _, key = np.unique(key, return_inverse=True)
+        last = np.full(self.n + 1, -np.inf)
+        np.maximum.at(last, key[self.ok], np.nan_to_num(self.ended[self.ok], nan=-np.inf))
+        mask: Mask = self.ok & (np.nan_to_num(self.ended, nan=np.inf) < last[key])
         return mask
+
+    @cached_property
+    def _cluster(self) -> NDArray[np.int64]:
+        """A number for the scheduler of each attempt: equal keys in two clusters are two tasks."""
+        runs = pc.fill_null(self.tasks["run_id"], "")
+        place = pc.if_else(
+            pc.match_substring(runs, ":"), pc.replace_substring_regex(runs, ":.*$", ""), ""
+        )
+        codes = place.combine_chunks().dictionary_encode().indices
+        numbers: NDArray[np.int64] = codes.to_numpy(zero_copy_only=False).astype(np.int64)
+        return numbers
 
     @cached_property
     def never_ok(self) -> Mask:
