@@ -10,9 +10,11 @@ the last resort below calls nothing.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from rotameter.profiler.live.context import Running, current
+from rotameter.profiler.live.rows import timed_row
 from rotameter.profiler.live.stretches import live_above
 
 __all__ = ["begin_timed", "end_call"]
@@ -65,45 +67,49 @@ def end_call(r: Running, error: BaseException | None = None) -> None:
     session = r.session
     try:
         if r.quick and error is None and r.entered and not r.files:
-            _end_timed(session, r)
-        else:
-            session.end(r, "ok", error)
-            if current.get() is r:  # it failed within
-                r.live = r.entered = False
-                session._active.discard(r)
-                current.set(r.previous)
-    except Exception:
+            wall1 = session._wall()
+            r.cpu_ns = session._thread() - r.cpu0_ns
+            r.wall_ns = wall1 - r.wall0_ns
+            with session._lock:
+                at = session._area_at_ns
+                if wall1 > at:
+                    session._area_ns += session._leaves * (wall1 - at)
+                    session._area_at_ns = wall1
+                r.area_ns = session._area_ns - r.area0_ns
+                r.entered = False
+                active = session._active
+                active.discard(r)
+                if active:
+                    session._leave_crowd(r)
+            if current.get() is r:
+                above = r.previous
+                current.set(above and live_above(above))
+            r.ended_ns = wall1 + session.offset_ns
+            r.live = False
+            r.row = row = timed_row(r, session)
+            tasks = session._tasks
+            rows = tasks.rows
+            if len(rows) < tasks._high:  # as Channel.add does, less the call
+                rows.append(row)
+            else:
+                tasks.add(row)
+            if session._adapts:
+                session.guard.ended(r.state, r, 0, 0)
+            r.up = r.previous = None
+            return
+        session.end(r, "ok", error)
+        if current.get() is r:  # it failed within
+            _let_go(session, r)
+    except Exception as fault:
         session.faults.count += 1
-        r.live = r.entered = False
-        session._active.discard(r)
-        if current.get() is r:
-            current.set(r.previous)
+        with contextlib.suppress(Exception):
+            session.faults.count -= 1
+            session.faults.note("end", fault)
+        _let_go(session, r)
 
 
-def _end_timed(session: Any, r: Running) -> None:
-    wall1 = session._wall()
-    try:
-        r.cpu_ns = session._thread() - r.cpu0_ns
-        r.wall_ns = wall1 - r.wall0_ns
-        with session._lock:
-            at = session._area_at_ns
-            if wall1 > at:
-                session._area_ns += session._leaves * (wall1 - at)
-                session._area_at_ns = wall1
-            r.area_ns = session._area_ns - r.area0_ns
-            r.entered = False
-            active = session._active
-            active.discard(r)
-            if active:
-                session._leave_crowd(r)
-        if current.get() is r:
-            above = r.previous
-            current.set(above and live_above(above))
-        r.ended_ns = wall1 + session.offset_ns
-        r.live = False
-        session.record_timed(r)
-        r.up = r.previous = None
-    except Exception as error:
-        session.faults.note("end", error)
-        if r.live:
-            session.end(r)
+def _let_go(session: Any, r: Running) -> None:
+    r.live = r.entered = False
+    session._active.discard(r)
+    if current.get() is r:
+        current.set(r.previous)
