@@ -37,15 +37,31 @@ def test_long_groups_stay():
     guard, told = _guard()
     group = guard.group("g")
     for _ in range(100):
-        guard.ended(group, _attempt(6 * MS), 20_000, 0)
+        guard.ended(group, _attempt(60 * MS), 20_000, 0)
     assert group.level == 1 and not told
+
+
+def test_of_many_short_tasks_every_nth_is_measured_in_full():
+    guard, told = _guard()
+    group = guard.group("g")
+    levels = []
+    for _ in range(200):
+        levels.append(group.level)
+        guard.ended(group, _attempt(10 * MS, level=group.level), 100_000, 0)
+    assert levels[:32] == [1] * 32
+    assert levels[40:].count(1) == 32  # 100 µs of 10 ms is 1 %: one in five keeps it at 0.2 %
+    assert [step[0] for step in told] == ["g"] and "not all" in told[0][1]
+    cheap = guard.group("cheap")
+    for _ in range(100):
+        guard.ended(cheap, _attempt(40 * MS, level=cheap.level, group="cheap"), 20_000, 0)
+        assert cheap.level == 1
 
 
 def test_an_overrun_budget_steps_everything_down():
     guard, told = _guard()
     group = guard.group("g")
-    for turn in range(200):
-        guard.ended(group, _attempt(10 * MS), 300_000, turn * 10 * MS)
+    for turn in range(20):
+        guard.ended(group, _attempt(100 * MS), 3_000_000, turn * 100 * MS)
     assert guard.level == 0 and group.level == 0 and guard.group("new").level == 0
     (step,) = told
     assert step[0] is None and "2 %" in step[1] and step[2] > 0.02
@@ -55,7 +71,7 @@ def test_within_budget_nothing_happens():
     guard, told = _guard()
     group = guard.group("g")
     for turn in range(400):
-        guard.ended(group, _attempt(10 * MS), 150_000, turn * 10 * MS)
+        guard.ended(group, _attempt(100 * MS), 1_500_000, turn * 100 * MS)
     assert guard.level == 1 and not told
 
 

@@ -143,12 +143,15 @@ class DaskSession(Session):
         if len(more) != len(_MEASURED) + len(_ADDED):  # a further probe has readings of its own
             super()._record_wide(r, row, more)
             return
+        worker, started, ended, wall = self._places
         values = list(row)
-        for at, name in zip(self._places, _MEASURED, strict=True):
-            values[at] = more[name]
-        values += [more[name] for name in _ADDED]
+        values[worker] = more["worker"]
+        values[started] = more["started_ns"]
+        values[ended] = more["ended_ns"]
+        values[wall] = more["wall_s"]
         r.row = row
-        self._dask.add(tuple(values))
+        added = (more["transfer_s"], more["received_bytes"], more["spill_s"], more["output_bytes"])
+        self._dask.add((*values, *added))
 
 
 class Core:

@@ -21,6 +21,12 @@ WINDOW_NS = 1_000_000_000
 # A window with few tasks in it says nothing: 0.1 % of the wall time is always allowed.
 ALLOWED_RATIO = 0.001
 GROUPS_LIMIT = 20_000
+# Of tasks shorter than this, the first are measured in full, then every n-th: readings cost
+# several times more after a task that left cold caches than in a loop of empty ones.
+SHORT_NS = 50_000_000
+FULL_FIRST = 32
+THIN_RATIO = 0.0025
+REST_LIMIT = 15
 _REMEMBERED = 64
 
 
@@ -35,13 +41,16 @@ class Ended(Protocol):
 class GroupLevel:
     """The level of one group and the mean duration (ns) behind it."""
 
-    __slots__ = ("known", "level", "mean_ns", "told")
+    __slots__ = ("full", "known", "level", "mean_ns", "rest", "thinned", "told")
 
     def __init__(self, level: int) -> None:
         self.level = level
         self.mean_ns = 0.0
         self.known = False
         self.told = False
+        self.full = 0
+        self.rest = 0
+        self.thinned = False
 
 
 class LevelGuard:
@@ -103,6 +112,12 @@ class LevelGuard:
         if group.level:
             if group.mean_ns < TINY_NS and self._adapt:
                 self._step_down(group, r.group)
+            elif group.mean_ns < SHORT_NS and self._adapt:
+                self._thin(group, r.group, probe_ns)
+        elif group.rest:
+            group.rest -= 1
+            if not group.rest and group.mean_ns >= TINY_NS:
+                group.level = self.level
         elif group.mean_ns > GROWN_NS:
             group.level = self.level
         if r.level:
@@ -112,8 +127,23 @@ class LevelGuard:
             if now_ns - self._window_ns > WINDOW_NS:
                 self._judge(now_ns)
 
+    def _thin(self, group: GroupLevel, name: str, probe_ns: int) -> None:
+        """Of many short tasks measure every n-th in full, so that it stays a small share."""
+        group.full += 1
+        if group.full <= FULL_FIRST:
+            return
+        group.rest = min(REST_LIMIT, int(probe_ns / (THIN_RATIO * group.mean_ns)))
+        if group.rest:
+            group.level = 0
+            if not group.thinned:
+                group.thinned = True
+                self.steps += 1
+                length = f"{group.mean_ns / 1e6:.0f} ms"
+                reason = f"tasks of {name} take about {length}: not all are measured in full"
+                self._note(name, reason, group.mean_ns / 1e9)
+
     def _step_down(self, group: GroupLevel, name: str) -> None:
-        group.level = 0
+        group.level = group.rest = 0
         if not group.told:
             group.told = True
             self.steps += 1

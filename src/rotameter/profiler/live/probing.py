@@ -87,10 +87,11 @@ class Prober:
         meter = self.meter
         alone = not r.shared and not r.stretched and len(self.active) == 1
         if alone and meter.exact and peak > meter._usage_floor_bytes and r.rss0_bytes is not None:
-            if r.peak_bytes < peak:
-                r.peak_bytes = peak
             # Nobody needs a new window: the next to begin opens its own.
-            self._add_peak(r, r.rss0_bytes, peak)
+            added = max(r.peak_bytes, peak) - r.rss0_bytes
+            if r.added_bytes is None or added > r.added_bytes:
+                r.added_bytes, r.added_kind = (added if added > 0 else 0), "exact"
+            r.rss0_bytes = None
         else:
             self._boundary(r, peak, r.thread_state, begins=False)
         own, proc = self.own, self.proc
