@@ -22,9 +22,9 @@ FORBIDDEN = re.compile(
     "|".join(
         [
             r"py" r"pi\.org",
-            r"pythonhosted" r"\.org",
-            r"registry\.npm" r"js\.org",
-            r"(?:deb|security)\.debian" r"\.org",
+            r"python" r"hosted\.org",
+            r"registry" r"\.npmjs\.org",
+            r"(?:deb|security)" r"\.debian\.org",
             r"--(?:extra-)?index" r"-url",
             r"/wo" r"rk/(?:main|shared|\.library)",
             r"/ro" r"ot/\.",

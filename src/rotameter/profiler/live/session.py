@@ -307,13 +307,6 @@ class Session(Stretches):
             for flow in rows.flow_rows(r, self, files):
                 self._flows.add(flow)
 
-    def record_timed(self, r: Running) -> None:
-        """Record an ordinary end at level ``time``."""
-        r.row = row = rows.task_row(r, self, "ok", None)
-        self._tasks.add(row)
-        if self._adapts:
-            self.guard.ended(r.state, r, 0, 0)
-
     def _record_wide(self, r: Running, row: tuple[Any, ...], more: dict[str, Any]) -> None:
         values = dict(zip(rows.TASK_COLUMNS, row, strict=True))
         known = {name: more[name] for name in more if name in rows.ALL_TASK_COLUMNS}
