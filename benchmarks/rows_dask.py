@@ -93,7 +93,13 @@ def _once(client: Any, work: Any, on: bool) -> dict[str, float]:
 
 
 def _ratio(
-    workers: int, threads: int, saturation: float | None, tasks: int, task_s: float, limit: float
+    workers: int,
+    threads: int,
+    saturation: float | None,
+    tasks: int,
+    task_s: float,
+    limit: float,
+    rounds: int = 15,
 ) -> Result:
     loops = _loops_for(task_s) if task_s else 0
     with cluster(workers, threads, saturation) as client:
@@ -105,7 +111,7 @@ def _ratio(
             keys = [f"empty-{number}-{i}" for i in range(tasks)]
             return list(client.map(empty, range(tasks), key=keys))
 
-        ratios = paired_ratio(lambda on: _once(client, work, on), rounds=15)
+        ratios = paired_ratio(lambda on: _once(client, work, on), rounds=rounds)
     return ratio_result(ratios, limit)
 
 
@@ -124,10 +130,10 @@ def gil_two_threads(context: Context) -> Result:
 @bench("dask_empty_saturation_default", issue=2, target="<= 1.08")
 def empty_default(context: Context) -> Result:
     """1,500 empty tasks, worker-saturation 1.1."""
-    return _ratio(2, 1, None, 1500, 0.0, 1.08)
+    return _ratio(2, 1, None, 1500, 0.0, 1.08, rounds=31)
 
 
 @bench("dask_empty_saturation_inf", issue=2, target="<= 1.08")
 def empty_unlimited(context: Context) -> Result:
     """1,500 empty tasks, no queuing."""
-    return _ratio(2, 1, float("inf"), 1500, 0.0, 1.08)
+    return _ratio(2, 1, float("inf"), 1500, 0.0, 1.08, rounds=61)
