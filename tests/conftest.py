@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -36,6 +37,23 @@ PROCESS_WIDE = (
     "TCP-Executor",
     "ThreadPoolExecutor-",
 )
+
+
+_ALONE = "ROTAMETER_TEST_ALONE"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test marked ``alone`` by a pytest of its own."""
+    if pyfuncitem.get_closest_marker("alone") is None or os.environ.get(_ALONE):
+        return None
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", pyfuncitem.nodeid]
+    ran = subprocess.run(
+        command, env={**os.environ, _ALONE: "1"}, cwd=REPO, capture_output=True, text=True
+    )
+    if ran.returncode:
+        pytest.fail(ran.stdout + ran.stderr, pytrace=False)
+    return True
 
 
 @pytest.fixture(scope="session")

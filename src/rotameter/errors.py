@@ -13,6 +13,9 @@
     ├── PluginError
     │   ├── UnknownPlugin           exit_code 2
     │   └── BadPlugin
+    ├── InputError
+    │   ├── BadInput        exit_code 4   a file of another tool cannot be read
+    │   └── UnknownFormat   exit_code 4   no importer knows it
     ├── AttachError                               a cluster could not be traced
     └── MissingDependency           exit_code 5   carries the pip line
 
@@ -24,8 +27,10 @@ from __future__ import annotations
 
 __all__ = [
     "AttachError",
+    "BadInput",
     "BadPlugin",
     "EmptyTrace",
+    "InputError",
     "MissingDependency",
     "NotATrace",
     "PluginError",
@@ -35,6 +40,7 @@ __all__ = [
     "TraceNotFound",
     "TraceWarning",
     "TracerWarning",
+    "UnknownFormat",
     "UnknownPlugin",
     "UsageError",
     "WouldOverwrite",
@@ -113,6 +119,22 @@ class UnknownPlugin(PluginError):
 
 class BadPlugin(PluginError):
     """A plug-in could not be loaded or is not of its kind."""
+
+
+class InputError(RotameterError):
+    """Something is wrong with a file of another tool."""
+
+
+class BadInput(InputError):
+    """A file cannot be opened, is damaged, too large, or holds nothing usable."""
+
+    exit_code = 4
+
+
+class UnknownFormat(InputError):
+    """No importer knows the file."""
+
+    exit_code = 4
 
 
 class AttachError(RotameterError):

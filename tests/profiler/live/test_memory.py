@@ -24,6 +24,7 @@ def _spike(size_bytes, hold_s=0.0):
     del data
 
 
+@pytest.mark.alone
 @needs_reset
 @pytest.mark.parametrize("size", [50 * MB, 100 * MB, 300 * MB])
 def test_a_short_spike_is_seen_within_2_mb(lab, size):
@@ -38,6 +39,7 @@ def test_a_short_spike_is_seen_within_2_mb(lab, size):
     assert readings["start_memory_bytes"] > 0
 
 
+@pytest.mark.alone
 @needs_reset
 def test_a_parents_peak_is_the_maximum_over_nested_resets(lab):
     session = lab(exact_peak=True).session
@@ -59,6 +61,7 @@ def test_a_parents_peak_is_the_maximum_over_nested_resets(lab):
     assert {r.readings["peak_memory_kind"] for r in (parent, child, other, inner)} == {"exact"}
 
 
+@pytest.mark.alone
 @needs_reset
 def test_four_threads_get_a_bound_that_holds(lab):
     session = lab(exact_peak=True).session
@@ -96,6 +99,7 @@ def test_four_threads_get_a_bound_that_holds(lab):
     assert any(readings["concurrency"] > 1 for _, readings in results)
 
 
+@pytest.mark.alone
 def test_without_resets_a_new_maximum_is_still_exact(lab):
     session = lab().session
     _, highest = memory.usage()
@@ -123,6 +127,7 @@ def test_a_sampler_makes_it_sampled(lab):
     assert running.readings["peak_memory_bytes"] >= 5 * MB
 
 
+@pytest.mark.alone
 @needs_reset
 def test_a_floor_under_ru_maxrss_is_seen_through():
     proc = Proc(Own())

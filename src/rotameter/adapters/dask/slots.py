@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 __all__ = ["SlotFile", "SlotRead", "SlotRecord", "folder", "read_slots", "remove_dead"]
 
-_MAGIC = b"RMTSLOT1"
+_MAGIC = b"RMTSLOT2"
 _HEAD = struct.Struct("<8sqqq")  # magic, pid, rss_bytes, rss_at_ns
 _HEAD_SIZE = 64
-_SLOT = struct.Struct("<qqH")  # start_ns (0 = free), run_id, key length
-_SLOT_SIZE = 256
-_KEY_LIMIT = _SLOT_SIZE - _SLOT.size
+_SLOT = struct.Struct("<?xHqq236s")  # taken, key length, start_ns, run_id, key
+_SLOT_SIZE = _SLOT.size
+_KEY_LIMIT = 236
 _COUNT = 128
 
 
@@ -110,18 +110,18 @@ class SlotFile:
             at = self._free.pop()
         except IndexError:
             return -1
-        key = task_id.encode("utf-8", "replace")[:_KEY_LIMIT]
-        _SLOT.pack_into(self._map, at, start_ns, run_id, len(key))
-        start = at + _SLOT.size
-        self._map[start : start + len(key)] = key
+        key = task_id.encode("utf-8", "replace")
+        if len(key) > _KEY_LIMIT:
+            key = key[:_KEY_LIMIT]
+        _SLOT.pack_into(self._map, at, True, len(key), start_ns, run_id, key)
         return at
 
     def end(self, at: int) -> None:
         """Give a slot back."""
         if at >= 0:
             try:  # noqa: SIM105 - on the path of every task
-                _SLOT.pack_into(self._map, at, 0, 0, 0)
-            except (ValueError, TypeError):  # closed meanwhile
+                self._map[at] = 0
+            except (ValueError, TypeError, IndexError):  # closed meanwhile
                 pass
             self._free.append(at)
 
@@ -156,10 +156,10 @@ def read_slots(path: str, pid: int | None = None) -> SlotRead | None:
             return None
         running = []
         for at in range(_HEAD_SIZE, len(data) - _SLOT_SIZE + 1, _SLOT_SIZE):
-            start_ns, run_id, length = _SLOT.unpack_from(data, at)
-            if start_ns:
-                key = data[at + _SLOT.size : at + _SLOT.size + min(length, _KEY_LIMIT)]
-                running.append(SlotRecord(start_ns, str(run_id), key.decode("utf-8", "replace")))
+            taken, length, start_ns, run_id, key = _SLOT.unpack_from(data, at)
+            if taken:
+                text = key[: min(length, _KEY_LIMIT)].decode("utf-8", "replace")
+                running.append(SlotRecord(start_ns, str(run_id), text))
     except (OSError, struct.error):
         return None
     return SlotRead(wrote, rss or None, at_ns or None, tuple(running))

@@ -14,15 +14,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rotameter.adapters.dask import _compat, slots
-from rotameter.adapters.dask.names import emit, host_name, machine_facts, origin_of
+from rotameter.adapters.dask.names import emit, host_name, machine_facts, origin_of, run_id_of
 from rotameter.adapters.dask.transport import WorkerLink
 from rotameter.adapters.dask.worker_flows import Shuffles
 from rotameter.profiler.live import fileio, rows
 from rotameter.profiler.live import session as sessions
-from rotameter.profiler.live.context import Running, hook
+from rotameter.profiler.live.context import Running, current, hook
 from rotameter.profiler.live.host import HostSampler
 from rotameter.profiler.live.recorder import ROWS_LIMIT, CallSink, Recorder
 from rotameter.profiler.live.session import Session
+from rotameter.profiler.live.timed import begin_timed, leave_timed
 
 __all__ = ["Core", "join", "stop_all", "tracer_of"]
 
@@ -127,31 +128,71 @@ def _close_file(file: Any) -> None:
 _THREADS_KEPT = 16
 _MEASURED = ("worker", "started_ns", "ended_ns", "wall_s")
 _ADDED = ("transfer_s", "received_bytes", "spill_s", "output_bytes")
+_PLACES = tuple(rows.TASK_COLUMNS.index(name) for name in _MEASURED)
 
 
 class DaskSession(Session):
-    """A session whose rows carry Dask's own measures, without a detour through mappings."""
+    """A session whose rows carry Dask's own measures, without a detour through mappings.
 
-    __slots__ = ("_dask", "_places")
+    A task leaves the caches cold, where each line of ours costs several times more than in a
+    loop. So an attempt that is timed only goes the short way, and rows are made in the recorder's
+    thread, many at a time.
+    """
 
-    def __init__(self, recorder: Recorder, **options: Any) -> None:
+    __slots__ = ("_dask", "run_prefix")
+
+    def __init__(self, recorder: Recorder, run_prefix: str, **options: Any) -> None:
         super().__init__(recorder, **options)
-        self._places = tuple(rows.TASK_COLUMNS.index(name) for name in _MEASURED)
-        self._dask = recorder.channel("tasks", rows.TASK_COLUMNS + _ADDED)
+        self.run_prefix = run_prefix
+        self._dask = recorder.channel("tasks", rows.TASK_COLUMNS + _ADDED, self._dask_row)
 
-    def _record_wide(self, r: Running, row: tuple[Any, ...], more: dict[str, Any]) -> None:
-        if len(more) != len(_MEASURED) + len(_ADDED):  # a further probe has readings of its own
-            super()._record_wide(r, row, more)
+    def name_run(self, number: int) -> str:
+        """Give the ``run_id`` of the attempt of this number."""
+        return run_id_of(self.run_prefix, number)
+
+    def begin_attempt(self, task_id: str, group: str, run_id: int, coroutine: bool) -> Running:
+        """Begin an attempt in the thread that runs it."""
+        state = self.guard.groups.get(group) or self.guard.group(group)
+        if state.level or coroutine or self._probes:
+            r = self.begin(task_id, group, stretched=coroutine)
+            r.run_id = run_id
+            return r
+        r = begin_timed(self, state, group, task_id, current.get())
+        r.run_id = run_id
+        return r
+
+    def end_attempt(self, attempt: Any, outcome: str, error: BaseException | None) -> None:
+        """End an attempt; a row of it and of what Dask measured follows."""
+        r = attempt.running
+        if not r.quick or not r.entered or r.files or error is not None:
+            self.end(r, outcome, error, attempt=attempt)
             return
-        worker, started, ended, wall = self._places
-        values = list(row)
-        values[worker] = more["worker"]
-        values[started] = more["started_ns"]
-        values[ended] = more["ended_ns"]
-        values[wall] = more["wall_s"]
-        r.row = row
-        added = (more["transfer_s"], more["received_bytes"], more["spill_s"], more["output_bytes"])
-        self._dask.add((*values, *added))
+        leave_timed(self, r)
+        r.outcome = outcome
+        self._dask.add(attempt)
+        if self._adapts:
+            self.guard.ended(r.state, r, 0, 0)
+
+    def _record(self, r: Running, columns: Mapping[str, Any]) -> None:
+        attempt = columns.get("attempt")
+        if attempt is None or r.extra:  # recorded while it runs, or with readings of a probe
+            if attempt is not None:
+                attempt.finish()
+                columns = {name: getattr(attempt, name) for name in _MEASURED + _ADDED}
+            super()._record(r, columns)
+            return
+        if not r.files:
+            self._dask.add(attempt)
+            return
+        self._dask.add(self._dask_row(attempt))
+        self._record_files(r)
+
+    def _dask_row(self, attempt: Any) -> tuple[Any, ...]:
+        attempt.finish()
+        values = list(self._render(attempt.running))
+        for place, name in zip(_PLACES, _MEASURED, strict=True):
+            values[place] = getattr(attempt, name)
+        return (*values, *(getattr(attempt, name) for name in _ADDED))
 
 
 class Core:
@@ -189,6 +230,7 @@ class Core:
         exact = config.get("exact_peak")
         self.session = DaskSession(
             self.recorder,
+            str(config.get("prefix") or ""),
             host=host_name(),
             worker=worker.address,
             level=config.get("level") or "default",

@@ -74,30 +74,40 @@ _OUTCOMES = {"memory": "ok", "error": "failed", "rescheduled": "rescheduled"}
 
 
 class _Attempt:
-    """One attempt between begin and end."""
+    """One attempt: between begin and end, then what distributed measured of it."""
 
     __slots__ = (
-        "group",
-        "key",
-        "run_id",
-        "running",
-        "slot",
-        "started_ns",
-        "state",
-        "task_id",
-        "told",
+        *("group", "key", "run_id", "running", "slot", "started_ns", "state", "task_id", "told"),
+        *("worker", "ended_ns", "wall_s", "transfer_s", "received_bytes", "spill_s"),
+        *("output_bytes", "times"),
     )
+    worker: str
+    transfer_s: float | None
+    received_bytes: int | None
+    spill_s: float
+    output_bytes: int | None
 
     def __init__(self, key: Any, state: Any, started_ns: int) -> None:
         self.key = key
         self.task_id = task_id_of(key)
         self.state = state
         self.run_id: int = state.run_id
-        self.group = group_of(state.prefix)
+        self.group: str = group_of(state.prefix)
         self.started_ns = started_ns
         self.slot = -1
         self.told = False
         self.running: Any = None
+        self.times: tuple[float, float, float] | None = None
+
+    def finish(self) -> None:
+        """Put the cluster's own measure of the task back on this machine's clock."""
+        self.wall_s: float | None = None
+        self.ended_ns: int | None = self.running.ended_ns
+        if self.times is not None:
+            start, stop, delay = self.times
+            self.started_ns = int((start - delay) * 1e9)
+            self.ended_ns = int((stop - delay) * 1e9)
+            self.wall_s = stop - start
 
 
 class WorkerTracer(WorkerPlugin):
@@ -303,11 +313,11 @@ class WorkerTracer(WorkerPlugin):
             if self._slots is not None:
                 attempt.slot = self._slots.begin(attempt.task_id, run_id, attempt.started_ns)
             self._open[run_id] = attempt
-            name = run_id_of(self._prefix, run_id)
-            attempt.running = self._session.begin(
-                attempt.task_id, attempt.group, run_id=name, stretched=coroutine
+            running = attempt.running = self._session.begin_attempt(
+                attempt.task_id, attempt.group, run_id, coroutine
             )
-            self.core.used(attempt.running)
+            if running.level:
+                self.core.used(running)
             return attempt
         except Exception as error:
             self._failed(error)
@@ -329,28 +339,16 @@ class WorkerTracer(WorkerPlugin):
                 self._done.clear()
             self._done.add(attempt.run_id)
             outcome, error = _outcome(attempt, message)
-            transfer_s, received = self.arrivals.take(attempt.key)
-            output = started = ended = wall = None
+            attempt.worker = self.worker.address
+            attempt.transfer_s, attempt.received_bytes = self.arrivals.take(attempt.key)
+            attempt.spill_s = self._disk_read_s(attempt)
+            attempt.state = None
+            attempt.output_bytes = None
             if message is not None:
-                # The cluster's own measure of the task, put back on this machine's clock.
-                start, stop = message["start"], message["stop"]
-                output = message.get("nbytes")
-                started = int((start - time_delay) * 1e9)
-                ended = int((stop - time_delay) * 1e9)
-                wall = stop - start
-            self._session.end(
-                attempt.running,
-                outcome,
-                error=error,
-                worker=self.worker.address,
-                started_ns=started or attempt.started_ns,
-                ended_ns=ended or time.time_ns(),
-                wall_s=wall,
-                transfer_s=transfer_s,
-                received_bytes=received,
-                spill_s=self._disk_read_s(attempt),
-                output_bytes=output,
-            )
+                # The message itself is not kept: it holds the result.
+                attempt.times = message["start"], message["stop"], time_delay
+                attempt.output_bytes = message.get("nbytes")
+            self._session.end_attempt(attempt, outcome, error)
         except Exception as error:
             self._failed(error)
 

@@ -61,15 +61,10 @@ class Running:
         *("stretched", "untimed", "stretches"),
         *("wall0_ns", "cpu0_ns", "area0_ns"),
         *("started_ns", "ended_ns", "wall_ns", "cpu_ns", "area_ns"),
-        *("files", "tokens", "extra", "row"),
-        # For a call of a decorated function: whose it is, and whether it may end the short way.
+        *("files", "tokens", "extra", "outcome", "error", "row"),
+        # Whose it is, and whether it may end the short way.
         *("session", "quick"),
     )
-    run_id: str | None
-    attempt: int | None
-    requested_memory_bytes: int | None
-    features: dict[str, float] | None
-    stretched: bool
     started_ns: int
     ended_ns: int
     wall0_ns: int
@@ -99,15 +94,31 @@ class Running:
         self.files: dict[tuple[str, str], list[int]] | None = None
         self.tokens: list[Any] | None = None
         self.extra: dict[str, Any] | None = None
-        self.row: tuple[Any, ...] | Mapping[str, Any] | None = None
+        # None until it has ended.
+        self.outcome: str | None = None
+        self.error: str | None = None
+        self.run_id: Any = None
+        self.attempt: int | None = None
+        self.features: dict[str, float] | None = None
+        self.requested_memory_bytes: int | None = None
+        self.stretched = False
+        self.row: Mapping[str, Any] | None = None
+
+    @property
+    def run_name(self) -> str | None:
+        """The ``run_id`` as text: an engine may leave a number and name it when a row is made."""
+        run_id = self.run_id
+        name: str | None = run_id
+        if run_id.__class__ is int:
+            name = self.session.name_run(run_id)
+        return name
 
     @property
     def readings(self) -> dict[str, Any]:
         """The measured columns of the ``tasks`` table; empty until the task has ended."""
-        row = self.row
-        if isinstance(row, tuple):
-            return dict(zip(TASK_COLUMNS, row, strict=True))
-        return dict(row or {})
+        if self.row is None and self.outcome is not None:
+            return dict(zip(TASK_COLUMNS, self.session.task_row(self), strict=True))
+        return dict(self.row or {})
 
 
 class Measured(Running):

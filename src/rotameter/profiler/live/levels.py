@@ -25,7 +25,7 @@ GROUPS_LIMIT = 20_000
 # several times more after a task that left cold caches than in a loop of empty ones.
 SHORT_NS = 50_000_000
 FULL_FIRST = 32
-THIN_RATIO = 0.0025
+THIN_RATIO = 0.001
 REST_LIMIT = 15
 _REMEMBERED = 64
 

@@ -53,22 +53,31 @@ def _reserve_frame(worker: Any) -> bytes:
 
 
 class Channel:
-    """A bounded buffer of rows of one table with fixed columns; ``add`` never blocks."""
+    """A bounded buffer of rows of one table with fixed columns; ``add`` never blocks.
 
-    __slots__ = ("_high", "_wake", "columns", "dropped", "limit", "rows", "table")
+    What is not a tuple is handed to ``render`` in the drain thread, which makes a row of it.
+    """
+
+    __slots__ = ("_high", "_wake", "columns", "dropped", "limit", "render", "rows", "table")
 
     def __init__(
-        self, table: str, columns: Sequence[str], limit: int, wake: Callable[[], None]
+        self,
+        table: str,
+        columns: Sequence[str],
+        limit: int,
+        wake: Callable[[], None],
+        render: Callable[[Any], tuple[Any, ...]] | None = None,
     ) -> None:
         self.table = table
         self.columns = tuple(columns)
-        self.rows: deque[tuple[Any, ...]] = deque()
+        self.render = render
+        self.rows: deque[Any] = deque()
         self.limit = limit
         self.dropped = 0
         self._high = limit // 4
         self._wake = wake
 
-    def add(self, row: tuple[Any, ...]) -> None:
+    def add(self, row: Any) -> None:
         """Append one row (values in the order of ``columns``), or count it as dropped."""
         rows = self.rows
         held = len(rows)
@@ -142,13 +151,21 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="rotameter-flush", daemon=True)
         self._thread.start()
 
-    def channel(self, table: str, columns: Sequence[str]) -> Channel:
+    def channel(
+        self,
+        table: str,
+        columns: Sequence[str],
+        render: Callable[[Any], tuple[Any, ...]] | None = None,
+    ) -> Channel:
         """Give the channel for these columns of ``table``, made on first use."""
         key = (table, tuple(columns))
         with self._lock:
-            if key not in self._channels:
-                self._channels[key] = Channel(table, columns, self._rows_limit, self._wake.set)
-            return self._channels[key]
+            channel = self._channels.get(key)
+            if channel is None:
+                wake, limit = self._wake.set, self._rows_limit
+                channel = self._channels[key] = Channel(table, columns, limit, wake)
+            channel.render = render or channel.render
+            return channel
 
     def _run(self) -> None:
         deadline = time.monotonic() + self._flush_s
@@ -177,12 +194,28 @@ class Recorder:
                 while channel.rows and self._pending_bytes < _EARLY_APPEND_BYTES:
                     count = min(len(channel.rows), _BATCH_ROWS)
                     rows = [channel.rows.popleft() for _ in range(count)]
+                    if channel.render is not None:
+                        rows = self._rendered(channel.render, rows)
                     self._encode_rows(channel, rows)
                 self.records_dropped += channel.dropped
                 channel.dropped = 0
             self.busy_ns += time.thread_time_ns() - began
 
+    def _rendered(
+        self, render: Callable[[Any], tuple[Any, ...]], items: list[Any]
+    ) -> list[tuple[Any, ...]]:
+        """Make rows of what a busy thread left for this one to do."""
+        rows = []
+        for item in items:
+            try:
+                rows.append(item if item.__class__ is tuple else render(item))
+            except Exception:
+                self.records_dropped += 1
+        return rows
+
     def _encode_rows(self, channel: Channel, rows: list[tuple[Any, ...]]) -> None:
+        if not rows:
+            return
         try:
             self._queue_frame(encode_frame(channel.table, channel.columns, rows), len(rows))
         except Exception as error:

@@ -111,8 +111,9 @@ def _peak_kind(r: Measured) -> str | None:
     return "lower_bound" if r.untimed else r.added_kind
 
 
-def task_row(r: Running, session: Session, outcome: str, error: str | None) -> tuple[Any, ...]:
+def task_row(r: Running) -> tuple[Any, ...]:
     """Give the values of :data:`TASK_COLUMNS` of an ended attempt."""
+    session = r.session
     wall_ns, cpu_ns = r.wall_ns, r.cpu_ns
     if cpu_ns is not None and cpu_ns > wall_ns:
         cpu_ns = wall_ns  # read just outside the wall clock, which shows in tiny tasks
@@ -124,7 +125,7 @@ def task_row(r: Running, session: Session, outcome: str, error: str | None) -> t
         process_cpu_s = r.process_cpu_s
     return (
         r.task_id,
-        r.run_id,
+        r.run_name,
         r.attempt,
         r.parent,
         r.group,
@@ -132,9 +133,9 @@ def task_row(r: Running, session: Session, outcome: str, error: str | None) -> t
         session.host,
         r.started_ns,
         r.ended_ns,
-        outcome,
+        r.outcome,
         "reported",
-        error,
+        r.error,
         wall_ns / 1e9,
         None if cpu_ns is None else cpu_ns / 1e9,
         process_cpu_s,
@@ -152,41 +153,6 @@ def task_row(r: Running, session: Session, outcome: str, error: str | None) -> t
     )
 
 
-def timed_row(r: Running, session: Session) -> tuple[Any, ...]:
-    """Give what :func:`task_row` gives for an ordinary call at level ``time``, only sooner."""
-    wall_ns, cpu_ns = r.wall_ns, r.cpu_ns
-    if cpu_ns is None or cpu_ns > wall_ns:
-        cpu_ns = wall_ns
-    return (
-        r.task_id,
-        None,
-        None,
-        r.parent,
-        r.group,
-        session.worker,
-        session.host,
-        r.started_ns,
-        r.ended_ns,
-        "ok",
-        "reported",
-        None,
-        wall_ns / 1e9,
-        cpu_ns / 1e9,
-        None,
-        None,
-        r.area_ns / wall_ns if wall_ns > 0 else None,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-        r.requested_memory_bytes,
-        None,
-        session.source,
-    )
-
-
 def flow_rows(
     r: Running | None, session: Session, files: Mapping[tuple[str, str], list[int]]
 ) -> Iterator[tuple[Any, ...]]:
@@ -196,7 +162,7 @@ def flow_rows(
     where it is not 0 how many of the bytes moved by calls that were not seen.
     """
     offset, worker = session.offset_ns, session.worker
-    head = (None, None, None) if r is None else (r.task_id, r.run_id, r.attempt)
+    head = (None, None, None) if r is None else (r.task_id, r.run_name, r.attempt)
     for (name, op), (size, ops, first, last, busy, *_) in list(files.items()):
         times = (first + offset, last + offset, busy / 1e9)
         yield (*head, worker, name, "file", op, size, ops, *times)

@@ -139,7 +139,8 @@ class Session(Stretches):
         self.offset_ns = clock.offset_ns()
         self.orphans: dict[tuple[str, str], list[int]] = {}
         self._counter = itertools.count(1)
-        self._tasks: Channel = recorder.channel("tasks", rows.TASK_COLUMNS)
+        # Rows are made in the recorder's thread: it finds its caches warm.
+        self._tasks: Channel = recorder.channel("tasks", rows.TASK_COLUMNS, self._render)
         self._flows: Channel = recorder.channel("flows", rows.FLOW_COLUMNS)
         self._intervals: Channel = recorder.channel("intervals", rows.SPAN_COLUMNS)
         self._events: Channel = recorder.channel("events", rows.LEVEL_COLUMNS)
@@ -216,6 +217,7 @@ class Session(Stretches):
         return r
 
     def _start(self, r: Running, parent: str | None) -> None:
+        r.session = self
         try:
             above = current.get()
             if parent is not UNSET:
@@ -231,7 +233,6 @@ class Session(Stretches):
                 self.enter(r)
                 self.probe_ns += r.wall0_ns - probe0
             else:
-                self.timed += 1
                 self.enter(r)
             r.started_ns = r.wall0_ns + self.offset_ns
         except Exception as error:
@@ -256,6 +257,7 @@ class Session(Stretches):
         **columns
             Further columns of the ``tasks`` table.
         """
+        # An engine's session may be handed more than columns; see its _record.
         try:
             if not running.live:
                 if current.get() is running:  # recorded by close() while it ran
@@ -267,14 +269,13 @@ class Session(Stretches):
                 wall1 = self.abandon(running, fault)
             running.live = False
             running.ended_ns = wall1 + self.offset_ns
-            text = None
             if error is not None:
-                outcome, text = self._outcome(outcome, error)
+                outcome, running.error = self._outcome(outcome, error)
+            running.outcome = outcome
             if columns or running.extra or running.files:
-                self._record(running, outcome, text, columns)
+                self._record(running, columns)
             else:
-                running.row = row = rows.task_row(running, self, outcome, text)
-                self._tasks.add(row)
+                self._tasks.add(running)
             running.up = running.previous = None
             if running.level:
                 probe1 = self._wall()
@@ -293,19 +294,31 @@ class Session(Stretches):
             outcome = rows.outcome_of(error)
         return outcome, None if outcome == "ok" else first_line(error, keep=self.keep_errors)
 
-    def _record(
-        self, r: Running, outcome: str, error: str | None, columns: Mapping[str, Any]
-    ) -> None:
-        row = rows.task_row(r, self, outcome, error)
+    task_row = staticmethod(rows.task_row)
+
+    def _render(self, r: Running) -> tuple[Any, ...]:
+        """Give the row of an ended attempt; a failure is noted and raised."""
+        try:
+            self.timed += not r.level
+            return rows.task_row(r)
+        except Exception as fault:
+            self.faults.note("row", fault)
+            raise
+
+    def _record(self, r: Running, columns: Mapping[str, Any]) -> None:
+        row = rows.task_row(r)
         if columns or r.extra:
             self._record_wide(r, row, {**(r.extra or {}), **columns})
         else:
-            r.row = row
+            r.row = dict(zip(rows.TASK_COLUMNS, row, strict=True))
             self._tasks.add(row)
         if r.files:
-            files, r.files = r.files, None
-            for flow in rows.flow_rows(r, self, files):
-                self._flows.add(flow)
+            self._record_files(r)
+
+    def _record_files(self, r: Running) -> None:
+        files, r.files = r.files, None
+        for flow in rows.flow_rows(r, self, files or {}):
+            self._flows.add(flow)
 
     def _record_wide(self, r: Running, row: tuple[Any, ...], more: dict[str, Any]) -> None:
         values = dict(zip(rows.TASK_COLUMNS, row, strict=True))
@@ -331,7 +344,7 @@ class Session(Stretches):
     def span(self, name: str, lane: str, start_ns: int, end_ns: int, parent: str | None) -> None:
         """Record a stretch of time (monotonic ns) inside the current attempt, or outside any."""
         r = current.get()
-        task_id, run_id, attempt = (r.task_id, r.run_id, r.attempt) if r else (None, None, None)
+        task_id, run_id, attempt = (r.task_id, r.run_name, r.attempt) if r else (None, None, None)
         start_ns, end_ns = start_ns + self.offset_ns, end_ns + self.offset_ns
         attempt_of = (task_id, run_id, attempt, self.worker)
         self._intervals.add((*attempt_of, lane, "span", clean_name(name), start_ns, end_ns, parent))
@@ -378,7 +391,8 @@ class Session(Stretches):
                 wall1 = self._wall()
                 r.wall_ns = max(r.wall_ns, wall1 - r.wall0_ns)
                 r.ended_ns = 0
-                self._record(r, "running", None, {"ended_ns": None, "wall_s": None})
+                r.outcome = "running"
+                self._record(r, {"ended_ns": None, "wall_s": None})
         with contextlib.suppress(Exception):
             self.flush_orphans()
         self.prober.meter.close()

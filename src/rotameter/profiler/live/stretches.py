@@ -50,6 +50,7 @@ class Stretches:
         "_area_at_ns",
         "_area_ns",
         "_crowd",
+        "_last",
         "_leaves",
         "_lock",
         "_probes",
@@ -74,6 +75,8 @@ class Stretches:
         self._suspended: set[Running] = set()
         self._crowd = 0
         self._leaves = 0
+        # Thread, wall and CPU clock (ns) of the last timed attempt's end.
+        self._last = (0, 0, 0)
         self._area_ns = 0
         self._area_at_ns = self._wall()
         self._probes = list(probes)

@@ -1,41 +1,41 @@
-"""The shortest way through a call of a decorated function.
+"""The shortest way through an attempt that is only timed.
 
-At level ``time`` this does what ``Session.begin_call`` and ``Session.end`` do, without their dozen
+At level ``time`` this does what ``Session.begin`` and ``Session.end`` do, without their dozen
 calls, which cost more than the clocks. Whatever is not ordinary goes back to them.
 
-Neither function is on the stack while the user's function runs: a recursion gets as deep under
-the tracer as without it. Near the limit any call fails, those of an error's handler too, hence
-the last resort below calls nothing.
+None of it is on the stack while the user's function runs: a recursion gets as deep under the
+tracer as without it. Near the limit any call fails, those of an error's handler too, hence the
+last resort below calls nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+from _thread import get_ident
 from typing import Any
 
 from rotameter.profiler.live.context import Running, current
-from rotameter.profiler.live.rows import timed_row
 from rotameter.profiler.live.stretches import live_above
 
-__all__ = ["begin_timed", "end_call"]
+__all__ = ["begin_timed", "end_call", "leave_timed"]
+
+# A thread that ended an attempt so short a time ago has run ever since: its clock, which is a
+# system call, need not be asked again. Were it not so, the CPU time would be too low by this.
+_SINCE_NS = 10_000
 
 
-def begin_timed(session: Any, state: Any, spec: tuple[Any, ...]) -> Running:
-    """Begin a call as a task of a group (``state``) whose level is ``time``."""
-    group = spec[0]
-    r = Running(f"{group}-{session.tag}-{next(session._counter)}", group, state)
-    r.run_id = r.attempt = r.features = None
-    r.requested_memory_bytes = spec[1]
-    r.stretched = False
+def begin_timed(
+    session: Any, state: Any, group: str, task_id: str, above: Running | None
+) -> Running:
+    """Begin an attempt of a group (``state``) whose level is ``time``; ``above`` is current."""
+    r = Running(task_id, group, state)
     r.session = session
     try:
-        above = current.get()
         if above is not None:
             r.parent = above.task_id
             r.previous = above
             r.up = above if above.live else live_above(above)
         r.live = True
-        session.timed += 1
         current.set(r)
         with session._lock:
             active = session._active
@@ -47,9 +47,13 @@ def begin_timed(session: Any, state: Any, spec: tuple[Any, ...]) -> Running:
             r.crowd = session._crowd
             r.entered = True
             active.add(r)
-        thread, wall = session._thread, session._wall
-        r.cpu0_ns = thread()
-        r.wall0_ns = wall0 = wall()
+        r.wall0_ns = wall0 = session._wall()
+        thread, wall1, cpu1 = session._last
+        if wall0 - wall1 < _SINCE_NS and thread == get_ident():
+            r.cpu0_ns = cpu1 + wall0 - wall1
+        else:
+            r.cpu0_ns = session._thread()
+            r.wall0_ns = wall0 = session._wall()
         if alone:
             session._area_at_ns = wall0
             r.area0_ns = session._area_ns
@@ -62,40 +66,47 @@ def begin_timed(session: Any, state: Any, spec: tuple[Any, ...]) -> Running:
     return r
 
 
+def leave_timed(session: Any, r: Running) -> None:
+    """End the only stretch of a ``quick`` attempt that is entered and used no counted file."""
+    wall1 = session._wall()
+    cpu1 = session._thread()
+    session._last = (get_ident(), session._wall(), cpu1)
+    r.cpu_ns = cpu1 - r.cpu0_ns
+    r.wall_ns = wall1 - r.wall0_ns
+    with session._lock:
+        at = session._area_at_ns
+        if wall1 > at:
+            session._area_ns += session._leaves * (wall1 - at)
+            session._area_at_ns = wall1
+        r.area_ns = session._area_ns - r.area0_ns
+        r.entered = False
+        active = session._active
+        active.discard(r)
+        if active:
+            session._leave_crowd(r)
+    above = r.previous
+    if current.get() is r:
+        current.set(above and live_above(above))
+    r.ended_ns = wall1 + session.offset_ns
+    r.live = False
+    r.up = r.previous = None
+
+
 def end_call(r: Running, error: BaseException | None = None) -> None:
     """End a call; never raises."""
     session = r.session
     try:
         if r.quick and error is None and r.entered and not r.files:
-            wall1 = session._wall()
-            r.cpu_ns = session._thread() - r.cpu0_ns
-            r.wall_ns = wall1 - r.wall0_ns
-            with session._lock:
-                at = session._area_at_ns
-                if wall1 > at:
-                    session._area_ns += session._leaves * (wall1 - at)
-                    session._area_at_ns = wall1
-                r.area_ns = session._area_ns - r.area0_ns
-                r.entered = False
-                active = session._active
-                active.discard(r)
-                if active:
-                    session._leave_crowd(r)
-            if current.get() is r:
-                above = r.previous
-                current.set(above and live_above(above))
-            r.ended_ns = wall1 + session.offset_ns
-            r.live = False
-            r.row = row = timed_row(r, session)
+            leave_timed(session, r)
+            r.outcome = "ok"
             tasks = session._tasks
             rows = tasks.rows
             if len(rows) < tasks._high:  # as Channel.add does, less the call
-                rows.append(row)
+                rows.append(r)
             else:
-                tasks.add(row)
+                tasks.add(r)
             if session._adapts:
                 session.guard.ended(r.state, r, 0, 0)
-            r.up = r.previous = None
             return
         session.end(r, "ok", error)
         if current.get() is r:  # it failed within

@@ -252,7 +252,10 @@ def _begin_plain(spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
         else:
             state = session.guard.groups.get(group)
             if state is not None and not state.level and not session._probes:
-                return begin_timed(session, state, spec)
+                task_id = f"{group}-{session.tag}-{next(session._counter)}"
+                running = begin_timed(session, state, group, task_id, above)
+                running.requested_memory_bytes = requested
+                return running
         running = session.begin_call(group, requested, features, False)
         running.session = session
         return running
