@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -37,22 +37,44 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def open(path: str | os.PathLike[str]) -> Trace:
-    """Open a trace.
+def open(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    format: str | None = None,
+    utc_offset: str | float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Trace:
+    """Open a trace, or import what another tool left behind.
 
     Parameters
     ----------
-    path : path
-        A folder ``NAME.rmt``, whole or torn.
+    path : path or sequence of paths
+        A folder ``NAME.rmt``, whole or torn; a file, folder or glob pattern that an importer
+        knows; the folder of a Nextflow or Snakemake run; or the number of a Slurm job.
+    format : str, optional
+        The importer's name, where it is not found out.
+    utc_offset : str or float, optional
+        Zone of times that carry none: ``"+02:00"``, ``"UTC"``, or hours east of UTC. Without it
+        such times stay relative to the run's first instant.
+    progress : callable, optional
+        Called as ``progress(files_done, files)`` while many files are read.
+    **options
+        The importer's own.
 
     Raises
     ------
     rotameter.errors.TraceError
         If there is no readable trace there; the error says what to do.
+    rotameter.errors.InputError
+        If it is a file that cannot be imported.
     """
-    from rotameter.profiler.store import open_trace
+    from rotameter.adapters.importers import locating
 
-    return open_trace(Path(path))
+    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    return locating.open_any(
+        given, format=format, utc_offset=utc_offset, progress=progress, options=options
+    )
 
 
 def diagnose(trace: Trace | str | os.PathLike[str]) -> Verdict:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from rotameter.values import Action, Allocation, Change, Finding, Hold
+from rotameter.values import Action, Allocation, Change, Finding, Head, Hold
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -124,15 +124,34 @@ class Advisor(Protocol):
 
 @runtime_checkable
 class Importer(Protocol):
-    """Reads one foreign format into a trace."""
+    """Reads files of one foreign format into a trace.
+
+    One instance serves one import, which may have thousands of files: ``read`` is called for
+    each, then ``finish`` once. A file that it cannot read raises an ``InputError``; a record that
+    it cannot read goes to ``build.reject``.
+
+    Attributes
+    ----------
+    name : str
+        The plug-in's name.
+    engine : str
+        What ran the tasks; becomes the trace's ``engine``.
+    options : frozenset of str
+        Names of the keyword arguments that ``read`` takes.
+    """
 
     name: str
+    engine: str
+    options: frozenset[str]
 
-    def sniff(self, path: str) -> float:
-        """Give how sure it is, 0 to 1, that it can read the path."""
+    def sniff(self, head: Head) -> float:
+        """Give how sure it is, 0 to 1, that it can read the file; 0.5 and more means yes."""
 
-    def read(self, path: str, **options: Any) -> Trace:
-        """Read the path."""
+    def read(self, file: Any, build: Any, **options: Any) -> None:
+        """Read one file (an ``InputFile``) into the builder."""
+
+    def finish(self, build: Any) -> None:
+        """Do what needs all files: joining, totals."""
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ __all__ = [
     "Evidence",
     "Figure",
     "Finding",
+    "Head",
     "Hold",
     "Keep",
     "Move",
@@ -34,6 +35,38 @@ __all__ = [
 Severity = Literal["critical", "warning", "info"]
 Confidence = Literal["high", "medium", "low"]
 Status = Literal["ok", "failed", "interrupted", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a file that an importer is asked about.
+
+    Parameters
+    ----------
+    name : str
+        The path as the user knows it; ``archive.zip/member`` inside an archive.
+    data : bytes
+        The first 64 KiB, unpacked.
+    path : path, optional
+        Where the plain file lies; None inside archives.
+    """
+
+    name: str
+    data: bytes
+    path: Any = None
+
+    @property
+    def text(self) -> str:
+        r"""The beginning as text with plain line ends, without a byte order mark.
+
+        Examples
+        --------
+        >>> Head("a", b"\xef\xbb\xbfx\r\ny").text
+        'x\ny'
+        """
+        utf16 = self.data[:2] in (b"\xff\xfe", b"\xfe\xff")
+        text = self.data.decode("utf-16" if utf16 else "utf-8", errors="replace")
+        return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def to_dict(value: Any) -> Any:

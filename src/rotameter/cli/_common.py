@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rotameter.errors import RotameterError
+from rotameter.errors import RotameterError, UsageError
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
 
-__all__ = ["RecoveredInput", "echo_json", "load", "strict_option"]
+__all__ = ["Given", "RecoveredInput", "echo_json", "input_options", "load", "short_name"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+_BAR_FROM = 20
 
 
 class RecoveredInput(RotameterError):
@@ -33,20 +38,112 @@ def strict_option(function: F) -> F:
     return option(function)
 
 
-def load(path: str, *, strict: bool = False) -> Trace:
-    """Open a trace and say on stderr what was lost in it."""
+def input_options(function: F) -> F:
+    """Add what says how a foreign input is to be read, and ``--strict``.
+
+    The command gets ``given``: hand it to :func:`load`.
+    """
+
+    @functools.wraps(function)
+    def command(
+        *args: Any,
+        format: str | None,
+        utc_offset: str | None,
+        opt: tuple[str, ...],
+        map_: tuple[str, ...],
+        strict: bool,
+        **kwargs: Any,
+    ) -> Any:
+        options: dict[str, Any] = dict(_pair(text, "--opt") for text in opt)
+        if map_:
+            options["map"] = list(map_)
+        given = Given(format=format, utc_offset=utc_offset, options=options, strict=strict)
+        return function(*args, given=given, **kwargs)
+
+    for option in (
+        click.option("--format", help="What the input is, where that is not found out."),
+        click.option("--utc-offset", help="Zone of times that carry none, such as +02:00."),
+        click.option("--opt", multiple=True, metavar="KEY=VALUE", help="An importer's own option."),
+        click.option(
+            "--map", "map_", multiple=True, metavar="COLUMN=NAME", help="Columns of a table."
+        ),
+        strict_option,
+    ):
+        command = option(command)
+    return command  # type: ignore[return-value]
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"{option} {text!r}: not KEY=VALUE", hint=f"such as {option} name=value")
+    return name.strip(), value
+
+
+def short_name(path: str) -> str:
+    """Give a name for what is made from an input.
+
+    Examples
+    --------
+    >>> short_name("runs/day.rmt/"), short_name("trace.txt.gz"), short_name("logs/*.json")
+    ('day', 'trace', 'logs')
+    """
+    parts = [p for p in path.replace("\\", "/").split("/") if p and not set(p) & set("*?[")]
+    name = parts[-1] if parts else "run"
+    for suffix in (".gz", ".bz2", ".xz"):
+        name = name.removesuffix(suffix)
+    return name.rpartition(".")[0] or name
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """How an input is to be read."""
+
+    format: str | None = None
+    utc_offset: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    strict: bool = False
+
+
+def load(path: str | Sequence[str], given: Given) -> Trace:
+    """Open a trace or import what is there, and say on stderr what was lost in it."""
     from rotameter import api
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _bar() as progress:
         warnings.simplefilter("ignore")
-        trace = api.open(path)
+        trace = api.open(
+            path,
+            format=given.format,
+            utc_offset=given.utc_offset,
+            progress=progress,
+            **given.options,
+        )
     for word in trace.warnings:
-        if strict:
+        if given.strict:
+            shown = path if isinstance(path, str) else path[0]
             raise RecoveredInput(
-                f"{path}: {word}", hint="without --strict the rest of the trace is used"
+                f"{shown}: {word}", hint="without --strict the rest of the trace is used"
             )
         click.echo(f"warning: {word}", err=True)
     return trace
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """Draw progress over many files, on a terminal only."""
+    shown = False
+
+    def progress(done: int, files: int) -> None:
+        nonlocal shown
+        if files >= _BAR_FROM and sys.stderr.isatty() and (done % 16 == 0 or done == files):
+            shown = True
+            filled = 30 * done // files
+            bar = "#" * filled + "-" * (30 - filled)
+            click.echo(f"\rreading [{bar}] {done:,}/{files:,} files", nl=False, err=True)
+
+    yield progress
+    if shown:
+        click.echo(err=True)
 
 
 def echo_json(document: Any) -> None:

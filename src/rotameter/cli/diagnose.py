@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from rotameter.cli._common import echo_json, load, strict_option
+from rotameter.cli._common import Given, echo_json, input_options, load
 from rotameter.errors import UsageError
 
 __all__ = ["diagnose"]
@@ -25,7 +25,7 @@ FINDINGS_FOUND = 3
 
 
 @click.command()
-@click.argument("trace")
+@click.argument("trace", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--knobs", type=click.Path(), help="JSON file of what you can turn.")
 @click.option(
@@ -33,9 +33,9 @@ FINDINGS_FOUND = 3
     type=click.Choice(list(_LEVELS)),
     help="Exit with 3 when a finding of this severity or above is there.",
 )
-@strict_option
+@input_options
 def diagnose(
-    trace: str, as_json: bool, knobs: str | None, fail_on: str | None, strict: bool
+    trace: tuple[str, ...], as_json: bool, knobs: str | None, fail_on: str | None, given: Given
 ) -> int:
     """Say what TRACE lost and why, and what to do.
 
@@ -47,7 +47,7 @@ def diagnose(
     from rotameter.profiler import diagnose as rules
 
     turnable = _read_knobs(knobs) if knobs else None
-    opened = load(trace, strict=strict)
+    opened = load(list(trace), given)
     verdict = api.diagnose(opened)
     if as_json:
         echo_json(rules.to_json(opened, verdict, knobs=turnable))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from rotameter.cli._common import load, strict_option
+from rotameter.cli._common import Given, input_options, load, short_name
 
 __all__ = ["report"]
 
 
 @click.command()
-@click.argument("trace")
+@click.argument("trace", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), help="The HTML file  [default: NAME.html].")
 @click.option("--findings-json", type=click.Path(), help="Also write the same facts as JSON.")
 @click.option("--force", is_flag=True, help="Replace existing files.")
-@strict_option
+@input_options
 def report(
-    trace: str, output: str | None, findings_json: str | None, force: bool, strict: bool
+    trace: tuple[str, ...], output: str | None, findings_json: str | None, force: bool, given: Given
 ) -> None:
     """Write the report of TRACE: one HTML file that opens offline.
 
@@ -28,8 +26,8 @@ def report(
     """  # noqa: D301
     from rotameter import api
 
-    opened = load(trace, strict=strict)
-    target = output or f"{Path(trace.rstrip('/')).name.removesuffix('.rmt')}.html"
+    opened = load(list(trace), given)
+    target = output or f"{short_name(trace[0])}.html"
     written = api.report(opened, target, force=force, findings_json=findings_json)
     tasks = len(opened.table("tasks"))
     size_kb = written.stat().st_size / 1e3

@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 
-from rotameter.cli._common import echo_json, load, strict_option
+from rotameter.cli._common import Given, echo_json, input_options, load
 
 __all__ = ["stats"]
 
 
 @click.command()
-@click.argument("trace")
+@click.argument("trace", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1).")
-@strict_option
-def stats(trace: str, as_json: bool, strict: bool) -> None:
+@input_options
+def stats(trace: tuple[str, ...], as_json: bool, given: Given) -> None:
     """Print what TRACE holds: tasks, attempts, outcomes and sums.
 
     \b
@@ -25,7 +25,7 @@ def stats(trace: str, as_json: bool, strict: bool) -> None:
     from rotameter.cli.text import stats_text
     from rotameter.profiler.stats import stats as count
 
-    found: dict[str, Any] = count(load(trace, strict=strict))
+    found: dict[str, Any] = count(load(list(trace), given))
     if as_json:
         echo_json(found)
     else:

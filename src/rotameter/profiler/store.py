@@ -44,7 +44,16 @@ from rotameter.profiler.meta import merge_segment_metas
 from rotameter.profiler.schema import SCHEMA_VERSION, TABLES
 from rotameter.profiler.trace import Trace
 
-__all__ = ["compact", "create", "open_trace", "read_meta", "remove", "save", "update_meta"]
+__all__ = [
+    "compact",
+    "create",
+    "is_trace",
+    "open_trace",
+    "read_meta",
+    "remove",
+    "save",
+    "update_meta",
+]
 
 SEGMENTS = "segments"
 PARQUET = "tables"
@@ -140,6 +149,18 @@ def _read_segments(files: Iterable[Path]) -> tuple[list[SegmentRead], list[str]]
     return reads, words
 
 
+def is_trace(path: str | Path) -> bool:
+    """Tell whether a path is a trace's folder.
+
+    Examples
+    --------
+    >>> is_trace("/no/such/place")
+    False
+    """
+    folder = Path(path)
+    return folder.is_dir() and ((folder / META).exists() or (folder / SEGMENTS).is_dir())
+
+
 def _check_path(path: str | Path) -> Path:
     folder = Path(path)
     if not folder.exists():
@@ -151,7 +172,7 @@ def _check_path(path: str | Path) -> Path:
             f"{folder} is not a trace: a trace is a folder NAME.rmt",
             hint="give the folder that `rotameter run -o` or rm.trace() wrote",
         )
-    if not (folder / META).exists() and not (folder / SEGMENTS).is_dir():
+    if not is_trace(folder):
         raise NotATrace(
             f"{folder} holds neither {META} nor {SEGMENTS}/: not a trace",
             hint="give the folder that `rotameter run -o` or rm.trace() wrote",

@@ -9,5 +9,6 @@
 
 from rotameter.testing.conformance import check_advisor, check_probe
 from rotameter.testing.fakes import FakeClock
+from rotameter.testing.importers import check_importer, import_bytes
 
-__all__ = ["FakeClock", "check_advisor", "check_probe"]
+__all__ = ["FakeClock", "check_advisor", "check_importer", "check_probe", "import_bytes"]

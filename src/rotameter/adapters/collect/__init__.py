@@ -1,0 +1,1 @@
+"""Commands that fetch what an importer then reads, one file a system."""

@@ -1,0 +1,236 @@
+"""Files of others, opened within bounds: plain, gz, bz2, xz or zip; nothing of them is trusted.
+
+An importer gets an :class:`InputFile`: its name as the user knows it, its first bytes, and streams
+that refuse to grow beyond a limit.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from rotameter.errors import BadInput
+
+__all__ = ["HEAD_BYTES", "LIMIT_BYTES", "InputFile", "open_members"]
+
+HEAD_BYTES = 1 << 16
+LIMIT_BYTES = 8 << 30
+"""No file is read beyond this many bytes, unpacked."""
+_RATIO_LIMIT = 400
+_RATIO_FREE_BYTES = 64 << 20
+_MEMBERS_LIMIT = 100_000
+_TEXT_LIMIT_BYTES = 2 << 30
+_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError)
+
+Opener = Callable[[], IO[bytes]]
+
+
+def _gunzip(raw: IO[bytes]) -> IO[bytes]:
+    return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+
+
+_PACKED: dict[bytes, tuple[str, Callable[[IO[bytes]], IO[bytes]]]] = {
+    b"\x1f\x8b": (".gz", _gunzip),
+    b"BZh": (".bz2", bz2.BZ2File),
+    b"\xfd7zXZ\x00": (".xz", lzma.LZMAFile),
+}
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that raises once more comes out of it than may."""
+
+    def __init__(self, raw: IO[bytes], name: str, packed_bytes: int | None) -> None:
+        self._raw, self._name, self._got = raw, name, 0
+        self._limit = LIMIT_BYTES
+        if packed_bytes is not None:
+            allowed = max(_RATIO_FREE_BYTES, packed_bytes * _RATIO_LIMIT)
+            self._limit = min(self._limit, allowed)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        try:
+            data = self._raw.read(len(buffer))
+        except _BROKEN as error:
+            raise BadInput(
+                f"{self._name} is damaged after {self._got:,} bytes: {error}",
+                hint="copy the file again",
+            ) from None
+        self._got += len(data)
+        if self._got > self._limit:
+            raise BadInput(
+                f"{self._name} unpacks to more than {self._limit:,} bytes: refused",
+                hint="unpack it yourself if you trust it, and split it",
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One file to import.
+
+    Parameters
+    ----------
+    name : str
+        As messages and rejects call it: the path, ``archive.zip/member`` for a member.
+    opener : callable
+        Opens the unpacked bytes.
+    path : pathlib.Path, optional
+        Where the plain, unpacked file lies, for formats that need one (SQLite, Parquet); None
+        inside archives.
+    """
+
+    name: str
+    opener: Opener
+    path: Path | None = None
+    _head: list[bytes] = field(default_factory=list, repr=False)
+
+    @property
+    def stem(self) -> str:
+        """The file's name without folders, packing and last suffix."""
+        base = self.name.replace("\\", "/").rpartition("/")[2]
+        for suffix in (".gz", ".bz2", ".xz"):
+            base = base.removesuffix(suffix)
+        return base.rpartition(".")[0] or base
+
+    @property
+    def head(self) -> bytes:
+        """The first 64 KiB (bytes), unpacked."""
+        if not self._head:
+            with self.open() as stream:
+                self._head.append(stream.read(HEAD_BYTES))
+        return self._head[0]
+
+    @property
+    def head_text(self) -> str:
+        """The same as text, without a byte order mark."""
+        return decode(self.head)
+
+    def open(self) -> io.BufferedReader:
+        """Open the unpacked bytes.
+
+        Raises
+        ------
+        BadInput
+            If it cannot be opened; reading raises it too, for damage and beyond the limits.
+        """
+        try:
+            raw = self.opener()
+        except _BROKEN as error:
+            reason = getattr(error, "strerror", None) or error
+            raise BadInput(f"cannot open {self.name}: {reason}", hint="check the file") from None
+        return io.BufferedReader(raw, 1 << 18)  # type: ignore[arg-type]
+
+    def read_bytes(self, limit_bytes: int = _TEXT_LIMIT_BYTES) -> bytes:
+        """Read all of it, at most ``limit_bytes``."""
+        with self.open() as stream:
+            data = stream.read(limit_bytes + 1)
+        if len(data) > limit_bytes:
+            raise BadInput(
+                f"{self.name} is larger than {limit_bytes:,} bytes: too much for one piece",
+                hint="split it, or import a part",
+            )
+        return data
+
+    def read_text(self, limit_bytes: int = _TEXT_LIMIT_BYTES) -> str:
+        """Read all of it as text; what is not UTF-8 becomes the replacement character."""
+        return decode(self.read_bytes(limit_bytes))
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        r"""Give (number from 1, line without its end) for \n, \r\n and \r."""
+        with self.open() as stream:
+            text = io.TextIOWrapper(stream, encoding=_encoding(self.head), errors="replace")
+            for number, line in enumerate(text, start=1):
+                if number == 1:
+                    line = line.removeprefix("\ufeff")
+                yield number, line.rstrip("\n")
+
+
+def _encoding(head: bytes) -> str:
+    return "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+
+
+def decode(data: bytes) -> str:
+    r"""Decode UTF-8 (or UTF-16 with a mark), ends of lines as ``\n``.
+
+    Examples
+    --------
+    >>> decode(b"\xef\xbb\xbfa\r\nb")
+    'a\nb'
+    """
+    text = data.decode(_encoding(data), errors="replace").removeprefix("\ufeff")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def open_members(path: Path) -> list[InputFile]:
+    """Give the files that a path stands for: itself, unpacked, or the members of a zip archive.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be opened, or an archive has too many members.
+    """
+    name = str(path)
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            magic = stream.read(8)
+    except OSError as error:
+        raise BadInput(f"cannot open {name}: {error.strerror}", hint="check the path") from None
+    if magic[:4] == b"PK\x03\x04":
+        return _zip_members(path)
+    for mark, (_, unpack) in _PACKED.items():
+        if magic.startswith(mark):
+            opener = _packed_opener(path, name, unpack, size)
+            return [InputFile(name, opener)]
+    return [InputFile(name, lambda: _Bounded(path.open("rb"), name, None), path)]  # type: ignore[return-value,arg-type]
+
+
+def _packed_opener(
+    path: Path, name: str, unpack: Callable[[IO[bytes]], IO[bytes]], size: int
+) -> Opener:
+    return lambda: _Bounded(unpack(path.open("rb")), name, size)  # type: ignore[return-value]
+
+
+def _zip_members(path: Path) -> list[InputFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = [info for info in archive.infolist() if not info.is_dir()]
+    except _BROKEN as error:
+        raise BadInput(f"{path} is a damaged zip file: {error}", hint="copy it again") from None
+    if len(infos) > _MEMBERS_LIMIT:
+        raise BadInput(f"{path} holds {len(infos):,} files: refused", hint="unpack and choose")
+    return [
+        InputFile(f"{path}/{info.filename}", _member_opener(path, info))
+        for info in sorted(infos, key=lambda i: i.filename)
+    ]
+
+
+def _member_opener(path: Path, info: zipfile.ZipInfo) -> Opener:
+    def opener() -> IO[bytes]:
+        raw = zipfile.ZipFile(path).open(info)  # noqa: SIM115 - closed with what it gives
+        name = f"{path}/{info.filename}"
+        for mark, (_, unpack) in _PACKED.items():
+            if os.path.splitext(info.filename)[1] in (".gz", ".bz2", ".xz"):
+                head = raw.peek(8) if hasattr(raw, "peek") else b""
+                if head.startswith(mark):
+                    raw = unpack(raw)
+                    break
+        return _Bounded(raw, name, info.compress_size)  # type: ignore[return-value]
+
+    return opener

@@ -1,0 +1,81 @@
+"""What a user may mean by a path: a trace, files of others, a run folder, a Slurm job."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rotameter.adapters.importers import reading
+from rotameter.errors import UsageError
+from rotameter.profiler.store import is_trace, open_trace
+from rotameter.profiler.trace import Trace
+
+__all__ = ["open_any", "utc_offset_seconds"]
+
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?")
+_JOB = re.compile(r"\d{1,10}(?:_\d+)?(?:,\d{1,10}(?:_\d+)?)*")
+
+
+def utc_offset_seconds(text: str | float | None) -> float | None:
+    """Read a zone as seconds east of UTC.
+
+    Raises
+    ------
+    UsageError
+        If it is no zone.
+
+    Examples
+    --------
+    >>> utc_offset_seconds("+02:00"), utc_offset_seconds("UTC"), utc_offset_seconds(-3.5)
+    (7200.0, 0.0, -12600.0)
+    """
+    if text is None:
+        return None
+    if isinstance(text, (int, float)):
+        hours = float(text)
+    elif text.strip().upper() in ("Z", "UTC", "GMT"):
+        hours = 0.0
+    else:
+        match = _OFFSET.fullmatch(text.strip().upper())
+        if match is None:
+            raise UsageError(f"not a zone: {text[:40]!r}", hint="such as +02:00, -05:30 or UTC")
+        hours = (int(match[2]) + int(match[3] or 0) / 60) * (1 if match[1] == "+" else -1)
+    if not -15 <= hours <= 15:
+        raise UsageError(f"not a zone: {text!r}", hint="hours east of UTC, such as +02:00")
+    return hours * 3600
+
+
+def open_any(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    format: str | None = None,
+    utc_offset: str | float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Trace:
+    """Open what the paths stand for; see :func:`rotameter.open`."""
+    if not paths:
+        raise UsageError("no path given", hint="name a trace, a file or a folder")
+    offset_s = utc_offset_seconds(utc_offset)
+    if len(paths) > 1 and format is None and all(is_trace(Path(p)) for p in paths):
+        return Trace.merge([open_trace(Path(p)) for p in paths])
+    first = Path(os.path.expanduser(os.fspath(paths[0])))
+    if len(paths) == 1 and format is None:
+        if is_trace(first) or (not first.exists() and first.suffix == ".rmt"):
+            return open_trace(first)
+        if not first.exists() and _JOB.fullmatch(str(paths[0])):
+            from rotameter.adapters.collect.slurm import open_jobs
+
+            return open_jobs(str(paths[0]), utc_offset_s=offset_s)
+        if first.is_dir():
+            from rotameter.adapters import joining
+
+            joined = joining.join(first, utc_offset_s=offset_s, options=options or {})
+            if joined is not None:
+                return joined
+    return reading.read(
+        paths, format=format, utc_offset_s=offset_s, options=options, progress=progress
+    )

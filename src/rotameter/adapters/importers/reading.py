@@ -1,0 +1,223 @@
+"""From a path to a trace: which files, which format, one builder for all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rotameter import plugins
+from rotameter.adapters.importers.building import Builder
+from rotameter.adapters.importers.inputs import InputFile, open_members
+from rotameter.errors import (
+    BadInput,
+    InputError,
+    PluginError,
+    RotameterError,
+    TraceNotFound,
+    UnknownFormat,
+    UsageError,
+)
+from rotameter.values import Head
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["formats", "read", "sniff"]
+
+SURE = 0.5
+"""From this certainty on an importer is asked to read."""
+_FILES_LIMIT = 200_000
+
+Progress = Callable[[int, int], None]
+
+
+def formats() -> dict[str, Any]:
+    """Give the importers by name, loaded.
+
+    Examples
+    --------
+    >>> "slurm" in formats()
+    True
+    """
+    found = {}
+    for name in plugins.names("importers"):
+        with contextlib.suppress(PluginError):  # `rotameter plugins` says what is wrong with it
+            found[name] = plugins.get("importers", name)
+    return found
+
+
+def sniff(file: InputFile) -> list[tuple[float, str]]:
+    """Give (certainty 0 to 1, importer) of those that think they know a file, the surest first."""
+    head = Head(file.name, file.head, file.path)
+    found = []
+    for name, importer in formats().items():
+        try:
+            sure = float(importer().sniff(head))
+        except Exception:  # a sniffer must not raise; one that does knows nothing
+            sure = 0.0
+        if sure > 0:
+            found.append((min(1.0, sure), name))
+    return sorted(found, key=lambda item: (-item[0], item[1]))
+
+
+def read(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    format: str | None = None,
+    utc_offset_s: float | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Trace:
+    """Import files, folders and glob patterns as one trace.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        Files (plain, gz, bz2, xz, zip), folders (all files in them that an importer knows) and
+        patterns.
+    format : str, optional
+        The importer's name; by default it is found out, file by file.
+    utc_offset_s : float, optional
+        Zone of times that carry none, seconds east of UTC.
+    options : mapping, optional
+        Handed to the importer; see its page.
+    progress : callable, optional
+        Called as ``progress(files_done, files)``.
+
+    Raises
+    ------
+    TraceNotFound
+        If there is no such file.
+    UnknownFormat
+        If no importer knows any of them.
+    BadInput
+        If nothing usable is in them.
+    UsageError
+        If the files are of different formats, or an option is not one of the importer's.
+    """
+    given = [Path(os.path.expanduser(os.fspath(p))) for p in paths]
+    named = [p for p in given if not p.is_dir()]
+    files, troubles = _expand(given)
+    chosen = _choose(files, format, troubles, strict=bool(named))
+    kinds = {name for _, name in chosen}
+    if len(kinds) > 1:
+        counts = Counter(name for _, name in chosen)
+        said = ", ".join(f"{name} ({count:,})" for name, count in sorted(counts.items()))
+        raise UsageError(
+            f"these files are of several formats: {said}",
+            hint="name one with --format; a Nextflow or Snakemake run folder is joined as a whole",
+        )
+    importer = plugins.get("importers", kinds.pop())()
+    build = Builder(importer.name, importer.engine)
+    known = set(importer.options)
+    for name in options or {}:
+        if name not in known:
+            hint = f"its options: {', '.join(sorted(known)) or 'none'}"
+            raise UsageError(f"the importer {importer.name} has no option {name!r}", hint=hint)
+    good = _read_files(importer, [f for f, _ in chosen], build, options or {}, troubles, progress)
+    if not good:
+        raise BadInput(troubles[0] if troubles else "nothing usable", hint="check the input")
+    for trouble in troubles:
+        build.warn(trouble)
+    importer.finish(build)
+    build.meta.setdefault("input", {"files": [f.name for f, _ in chosen[:20]]})
+    return build.build(utc_offset_s=utc_offset_s)
+
+
+def _read_files(
+    importer: Any,
+    files: Sequence[InputFile],
+    build: Builder,
+    options: Mapping[str, Any],
+    troubles: list[str],
+    progress: Progress | None,
+) -> int:
+    """Read file after file; a broken one costs a line, the others go on."""
+    good = 0
+    for done, file in enumerate(files):
+        if progress is not None:
+            progress(done, len(files))
+        try:
+            importer.read(file, build, **options)
+        except InputError as error:
+            troubles.append(str(error))
+        except RecursionError:
+            troubles.append(f"{file.name} is nested too deeply")
+        else:
+            good += 1
+            build.files += 1
+    if progress is not None:
+        progress(len(files), len(files))
+    return good
+
+
+def _expand(given: Sequence[Path]) -> tuple[list[InputFile], list[str]]:
+    """Give the files behind paths, folders and patterns, in order of name."""
+    files: list[InputFile] = []
+    troubles: list[str] = []
+    for path in given:
+        if path.is_dir():
+            found = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p, path))
+        elif path.exists():
+            found = [path]
+        else:
+            found = sorted(
+                Path(p) for p in glob.glob(str(path), recursive=True) if os.path.isfile(p)
+            )
+            if not found:
+                raise TraceNotFound(f"no such file or folder: {path}", hint="check the path")
+        if len(found) > _FILES_LIMIT:
+            raise BadInput(f"{path} holds {len(found):,} files: refused", hint="name a part of it")
+        for one in found:
+            try:
+                files += open_members(one)
+            except InputError as error:
+                troubles.append(str(error))
+    return files, troubles
+
+
+def _hidden(path: Path, below: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(below).parts)
+
+
+def _choose(
+    files: Sequence[InputFile], format: str | None, troubles: list[str], *, strict: bool
+) -> list[tuple[InputFile, str]]:
+    """Give each file its importer; in folders, what nobody knows is passed over."""
+    if format is not None:
+        plugins.get("importers", format)
+        return [(file, format) for file in files]
+    chosen, unknown = [], []
+    for file in files:
+        try:
+            guesses = sniff(file)
+        except RotameterError as error:
+            troubles.append(str(error))
+            continue
+        if guesses and guesses[0][0] >= SURE:
+            chosen.append((file, guesses[0][1]))
+        else:
+            unknown.append((file, guesses))
+    if not chosen:
+        _refuse(unknown, troubles)
+    if strict:
+        troubles += [f"{file.name}: no importer knows this file" for file, _ in unknown]
+    return chosen
+
+
+def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -> None:
+    if not unknown:
+        raise BadInput(troubles[0] if troubles else "no files there", hint="check the path")
+    file, guesses = unknown[0]
+    if not file.head.strip():
+        raise BadInput(f"{file.name} is empty", hint="check what should have written it")
+    near = ", ".join(name for _, name in guesses[:3])
+    hint = f"it may be: {near}; say so with --format" if near else "name it with --format"
+    raise UnknownFormat(
+        f"{file.name}: no importer knows this file", hint=f"{hint} (see rotameter plugins)"
+    )
