@@ -11,7 +11,14 @@ from pathlib import Path
 
 from benchmarks.harness import ROWS, Context, run_row
 
-_MODULES = ("rows_tracer", "rows_store", "rows_report", "rows_dask_hooks", "rows_dask")
+_MODULES = (
+    "rows_tracer",
+    "rows_store",
+    "rows_report",
+    "rows_import",
+    "rows_dask_hooks",
+    "rows_dask",
+)
 
 
 def main() -> int:

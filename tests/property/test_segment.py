@@ -75,5 +75,8 @@ def test_flipped_bytes_lose_frames_but_invent_none(
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_survived(data: bytes) -> None:
-    read_segment(data)
-    read_segment(MAGIC + data)
+    for given_data in (data, MAGIC + data):
+        read = read_segment(given_data)
+        assert read.records == sum(frame.rows for frame in read.frames)
+        assert 0 <= read.torn_bytes <= len(given_data)
+        assert read.frames or read.torn_bytes or given_data in (b"", MAGIC)

@@ -170,8 +170,9 @@ def test_hostile_text_stays_text() -> None:
 def test_text_that_cannot_be_encoded_is_replaced() -> None:
     verdict = Verdict("bad \ud800 text", "ok", notes=("\udfff",))
     page = render(Trace.from_tables({}), verdict)
-    page.encode()
-    json.dumps(findings_document(Trace.from_tables({}), verdict)).encode()
+    assert b"bad " in page.encode()  # a lone surrogate would raise
+    document = findings_document(Trace.from_tables({}), verdict)
+    assert "bad " in json.dumps(document, ensure_ascii=False).encode().decode()
 
 
 def test_numbers_that_are_not_finite_become_unknown() -> None:

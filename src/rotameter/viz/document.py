@@ -96,6 +96,7 @@ def _provenance(trace: Trace) -> dict[str, Any]:
         "schema",
         "origin",
         "engine",
+        "importer",
         "time_base",
         "command",
         "versions",

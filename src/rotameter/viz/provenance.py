@@ -80,8 +80,19 @@ def _levels(levels: Any) -> list[str]:
 
 _TIME_BASE = {
     "epoch_ns": "nanoseconds since 1970 (UTC), by the clocks of the machines",
-    "relative": "from the start of the run; no calendar time is known",
+    "relative_ns": "from the start of the run; no calendar time is known",
 }
+
+
+def _imported(facts: dict[str, Any]) -> list[str]:
+    """Say what became of the records of a foreign input."""
+    counts = facts.get("records") or {}
+    said = [
+        f"{many(counts.get('in') or 0, 'record')} in {many(facts.get('files') or 0, 'file')}",
+        f"{many(counts.get('out') or 0, 'record')} taken",
+    ]
+    said += [f"{count(counts['merged'])} merged into others"] if counts.get("merged") else []
+    return [*said, f"{count(counts.get('rejected'))} refused"]
 
 
 _COLUMNS = (
@@ -147,11 +158,16 @@ def provenance_rows(document: dict[str, Any]) -> list[tuple[str, list[str]]]:
         f"{clip(r['reason'] or 'no reason recorded', 200)}"
         for r in facts["rejected_examples"]
     ]
-    records = [
-        f"{count(facts['records'])} in {_segments(facts['segments'])}",
-        f"{count(facts['dropped'])} dropped",
-        f"{count(facts['rejected'])} refused",
-    ]
+    imported = facts["importer"] if isinstance(facts["importer"], dict) else None
+    records = (
+        _imported(imported)
+        if imported
+        else [
+            f"{count(facts['records'])} in {_segments(facts['segments'])}",
+            f"{count(facts['dropped'])} dropped",
+            f"{count(facts['rejected'])} refused",
+        ]
+    )
     outcomes = [f"{count(n)} {name.replace('_', ' ')}" for name, n in run["outcomes"].items()]
     engine = facts["engine"] or ("python" if facts["origin"] == "recorded" else None)
     origin = clip(facts["origin"] or "unknown", 60)
@@ -164,7 +180,7 @@ def provenance_rows(document: dict[str, Any]) -> list[tuple[str, list[str]]]:
         ("Machines", _some([_machine(m) for m in machines], "machines") or ["not recorded"]),
         ("Records", [*records, *rejected]),
         ("Outcomes", outcomes or ["no attempt"]),
-        ("Cost of the tracer", _overhead(facts["overhead"], task_time_s)),
+        *([] if imported else [("Cost of the tracer", _overhead(facts["overhead"], task_time_s))]),
         ("Not measured", _some([_missing(m) for m in missing], "entries") or ["nothing listed"]),
         ("Tracer levels", _levels(facts["levels"])),
         ("Time base", [_TIME_BASE.get(base or "", base or "not recorded")]),

@@ -429,6 +429,7 @@ def note_call_sites(client: Any) -> Callable[[], None] | None:
         return None
 
     def code(stacklevel: int | None = None, nframes: int = 1) -> Any:
+        """Give the user's line that computes, as distributed's own method would."""
         if nframes > 0 or dask.config.get("distributed.diagnostics.computations.nframes", 0):
             return original(stacklevel=stacklevel, nframes=nframes)
         try:

@@ -61,6 +61,7 @@ class NannyTracer(NannyPlugin):
         """Ask to be told of the worker process's exit; never raises."""
 
         def tell(pid: int | None, exit_code: int | None) -> None:
+            """Tell the scheduler how the worker process ended and what ran on it."""
             message = {
                 "worker": nanny.worker_address,
                 "closing": _closing(nanny),

@@ -41,7 +41,7 @@ def formats() -> dict[str, Any]:
 
     Examples
     --------
-    >>> "slurm" in formats()
+    >>> "swf" in formats()
     True
     """
     found = {}

@@ -7,9 +7,12 @@ The format: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html (18 fields
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rotameter.adapters.importers.building import Builder
 from rotameter.errors import BadInput
@@ -20,12 +23,16 @@ if TYPE_CHECKING:
     from rotameter.adapters.importers.inputs import InputFile
     from rotameter.values import Head
 
+    Floats = NDArray[np.float64]
+
 __all__ = ["Importer"]
 
 _FIELDS = 18
 _OUTCOMES = {0: "failed", 1: "ok", 5: "cancelled"}
 _HEADER = re.compile(r";\s*([A-Za-z]+)\s*:\s*(.+)")
 _PARTIAL = (2, 3, 4)
+_LIMIT = 4e9  # seconds, kilobytes: what is larger does not fit nanoseconds or bytes
+_FOREIGN = re.compile(r"[^0-9eE+\-. \t]")
 
 
 class Importer:
@@ -48,40 +55,37 @@ class Importer:
     def read(self, file: InputFile, build: Builder, **options: Any) -> None:
         """Read one log."""
         header: dict[str, str] = {}
-        rows: list[list[float]] = []
+        numbers: list[int] = []
+        rows: list[str] = []
         for number, line in file.lines():
-            text = line.strip()
-            if not text:
-                continue
-            if text.startswith(";"):
-                match = _HEADER.match(text)
+            if line.lstrip().startswith(";"):
+                match = _HEADER.match(line.strip())
                 if match:
-                    header.setdefault(match[1], match[2].strip())
-                continue
-            build.records_in += 1
-            values = _numbers(text.split())
-            if values is None or len(values) != _FIELDS:
-                build.reject(file.name, number, f"not {_FIELDS} numbers")
-                continue
-            rows.append(values)
-        if not rows and not header and not build.records_in:
+                    header.setdefault(match[1], match[2].strip()[:500])
+            elif line.strip():
+                numbers.append(number)
+                rows.append(line)
+        if not rows and not header:
             raise BadInput(f"{file.name} holds no jobs", hint="check the file")
+        build.records_in += len(rows)
         build.meta.setdefault("header", {}).update(header)
-        if rows:
-            self._jobs(np.array(rows), build, header)
+        jobs = _parse(rows)
+        if jobs is None:
+            jobs = _parse_each(rows, numbers, file, build)
+        if len(jobs):
+            self._jobs(jobs, build, header)
 
     def finish(self, build: Builder) -> None:
         """Say what the format cannot tell."""
         build.not_measured("dependencies and bytes: the format has none")
 
-    def _jobs(self, jobs: NDArray[np.float64], build: Builder, header: dict[str, str]) -> None:
+    def _jobs(self, jobs: Floats, build: Builder, header: dict[str, str]) -> None:
         known = np.where(jobs == -1, np.nan, jobs)
         ids, submit, wait, run, procs, cpu, memory = (known[:, i] for i in range(7))
         wanted, asked_s, asked_memory = (known[:, i] for i in range(7, 10))
         status, user, group, program, queue, partition = (jobs[:, i] for i in range(10, 16))
         start0 = _unix_start(header)
-        submitted = submit * 1e9 + start0
-        started = submitted + wait * 1e9
+        started = submit + wait
         cores = np.where(np.isnan(wanted), procs, wanted)
         partial = int(np.isin(status, _PARTIAL).sum())
         if partial:
@@ -92,27 +96,58 @@ class Importer:
         build.extend(
             "tasks",
             {
-                "task_id": [str(int(i)) if i == i else f"line-{n}" for n, i in enumerate(ids)],
+                "task_id": _ids(ids),
                 "group": _names("program", program),
                 "user": _names("user", user),
                 "account": _names("group", group),
                 "queue": _names("queue", np.where(queue == -1, partition, queue)),
-                "submitted_ns": submitted,
-                "started_ns": started,
-                "ended_ns": started + run * 1e9,
+                "submitted_ns": _ns(submit, start0),
+                "started_ns": _ns(started, start0),
+                "ended_ns": _ns(started + run, start0),
                 "wall_s": run,
                 "cpu_s": cpu * procs,
                 "peak_memory_bytes": peak,
-                "peak_memory_kind": ["estimate" if p == p else None for p in peak],
+                "peak_memory_kind": pa.array(["estimate"]).take(
+                    pa.array(np.zeros(len(jobs), np.int64), mask=np.isnan(peak))
+                ),
                 "requested_cores": wanted,
                 "granted_cores": procs,
                 "requested_wall_s": asked_s,
                 "requested_memory_bytes": asked_memory * 1024 * cores,
-                "outcome": [_OUTCOMES.get(int(s), "unknown") for s in status],
-                "outcome_kind": ["reported"] * len(jobs),
-                "source": ["swf"] * len(jobs),
+                "outcome": _outcomes(status),
+                "outcome_kind": pa.repeat("reported", len(jobs)),
+                "source": pa.repeat("swf", len(jobs)),
             },
         )
+
+
+def _parse(rows: list[str]) -> Floats | None:
+    """Read all rows at once; None where one of them is not 18 numbers."""
+    if any(len(row.split()) != _FIELDS for row in rows):
+        return None
+    text = " ".join(rows)
+    if not text or _FOREIGN.search(text):
+        return None if text else np.empty((0, _FIELDS))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            values = np.fromstring(text, sep=" ")
+    except (ValueError, DeprecationWarning, OverflowError):
+        return None
+    if values.size != len(rows) * _FIELDS or not (np.abs(values) < _LIMIT).all():
+        return None
+    return values.reshape(-1, _FIELDS)
+
+
+def _parse_each(rows: list[str], numbers: list[int], file: InputFile, build: Builder) -> Floats:
+    good = []
+    for row, number in zip(rows, numbers, strict=True):
+        values = _numbers(row.split())
+        if values is None or len(values) != _FIELDS:
+            build.reject(file.name, number, f"not {_FIELDS} numbers")
+        else:
+            good.append(values)
+    return np.array(good, dtype=float).reshape(-1, _FIELDS)
 
 
 def _numbers(fields: list[str]) -> list[float] | None:
@@ -120,16 +155,36 @@ def _numbers(fields: list[str]) -> list[float] | None:
         values = [float(field) for field in fields]
     except ValueError:
         return None
-    return values if all(abs(value) < 1e15 for value in values) else None
+    return values if all(abs(value) < _LIMIT for value in values) else None
 
 
-def _unix_start(header: dict[str, str]) -> float:
+def _unix_start(header: dict[str, str]) -> int:
     try:
         start = int(header.get("UnixStartTime", "0").split()[0])
     except (ValueError, IndexError):
-        return 0.0
-    return start * 1e9 if 0 <= start < 1 << 33 else 0.0
+        return 0
+    return start * 10**9 if 0 <= start < 1 << 32 else 0
 
 
-def _names(word: str, codes: NDArray[np.float64]) -> list[str | None]:
-    return [None if code == -1 else f"{word} {int(code)}" for code in codes]
+def _ns(seconds: Floats, start_ns: int) -> Any:
+    # Apart, because a float holds no nanoseconds of this century.
+    relative = np.rint(np.nan_to_num(seconds) * 1e9).astype(np.int64)
+    return pa.array(relative + start_ns, mask=np.isnan(seconds))
+
+
+def _ids(ids: Floats) -> Any:
+    lines = pa.array([f"line-{n + 1}" for n in np.flatnonzero(np.isnan(ids))], pa.string())
+    whole = pa.array(np.nan_to_num(ids).astype(np.int64), mask=np.isnan(ids)).cast(pa.string())
+    return pc.replace_with_mask(whole, pc.is_null(whole), lines)
+
+
+def _names(word: str, codes: Floats) -> Any:
+    known, place = np.unique(codes, return_inverse=True)
+    names = [None if code == -1 or code != code else f"{word} {int(code)}" for code in known]
+    return pa.array(names, pa.string()).take(pa.array(place))
+
+
+def _outcomes(status: Floats) -> Any:
+    known, place = np.unique(status, return_inverse=True)
+    names = [_OUTCOMES.get(int(code), "unknown") for code in known]
+    return pa.array(names, pa.string()).take(pa.array(place))

@@ -1,0 +1,95 @@
+"""Standard Workload Format."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import rotameter
+from rotameter.adapters.importers.swf import Importer
+from rotameter.errors import BadInput
+from rotameter.profiler.stats import stats
+from rotameter.testing import check_importer, import_bytes
+
+LOG = b"""; Version: 2.2
+; UnixStartTime: 1000000000
+
+1 0 10 0 4 -1 -1 4 3600 -1 1 3 1 -1 1 -1 -1 -1
+  2 20.5 -1 30.5 2 -1 -1 2 -1 -1 0 4 1 -1 -1 2 -1 -1
+3 50 30 100 8 95.5 204800 8 7200 1024 5 3 1 7 1 -1 -1 -1
+"""
+
+
+def rows(data: bytes) -> list[dict]:
+    return import_bytes(Importer, {"log.swf": data}).table("tasks").to_pylist()
+
+
+def test_conformance():
+    check_importer(Importer, {"log.swf": LOG, "bare.swf": LOG[LOG.index(b"1 0") :]})
+
+
+def test_fields_and_units():
+    first, second, third = rows(LOG)
+    assert first["submitted_ns"] == 1_000_000_000 * 10**9
+    assert first["started_ns"] == first["ended_ns"] == first["submitted_ns"] + 10 * 10**9
+    assert first["wall_s"] == 0.0 and first["outcome"] == "ok" and first["cpu_s"] is None
+    assert (first["granted_cores"], first["requested_wall_s"]) == (4, 3600)
+    assert second["started_ns"] is None and second["wall_s"] == 30.5
+    assert second["outcome"] == "failed" and second["queue"] == "queue 2"
+    assert third["cpu_s"] == 95.5 * 8 and third["peak_memory_bytes"] == 204800 * 1024 * 8
+    assert third["requested_memory_bytes"] == 1024 * 1024 * 8
+    assert third["peak_memory_kind"] == "estimate" and third["group"] == "program 7"
+    assert third["outcome"] == "cancelled" and third["user"] == "user 3"
+
+
+def test_without_a_start_time_times_are_relative():
+    trace = import_bytes(Importer, {"log.swf": LOG[LOG.index(b"1 0") :]})
+    assert trace.meta["time_base"] == "relative_ns"
+    assert min(trace.table("tasks")["submitted_ns"].to_pylist()) == 0
+
+
+def test_a_broken_line_is_refused_with_its_number():
+    trace = import_bytes(Importer, {"log.swf": LOG + b"4 0 1 x\n"})
+    (refused,) = trace.table("rejects").to_pylist()
+    assert refused["line"] == 7 and len(trace.tasks) == 3
+    assert any("1 of 4 records were refused" in word for word in trace.warnings)
+
+
+def test_suspended_jobs_have_no_outcome():
+    (row,) = rows(b"1 0 10 5 4 -1 -1 4 3600 -1 2 3 1 -1 1 -1 -1 -1\n")
+    assert row["outcome"] == "unknown"
+
+
+def test_nothing_in_it():
+    with pytest.raises(BadInput, match="no jobs"):
+        rows(b"\n\n")
+
+
+def test_unknown_is_no_number(rotameter_shared):  # bugcase 53
+    trace = rotameter.open(rotameter_shared / "bugcases/53-swf-minus-one-and-header/log.swf")
+    found = trace.table("tasks").to_pylist()
+    waits = [
+        (r["started_ns"] - r["submitted_ns"]) / 1e9 for r in found if r["started_ns"] is not None
+    ]
+    assert len(found) == 5 and sum(waits) / len(waits) == 20 and len(waits) == 2
+    known = [r for r in found if r["wall_s"] is not None]
+    assert len(known) == 4
+    assert sum(r["wall_s"] * r["granted_cores"] for r in known) == 8061
+    counts = stats(trace)["outcomes"]
+    assert counts == {"ok": 2, "failed": 1, "cancelled": 1, "unknown": 1}
+    assert trace.meta["header"]["MaxJobs"] == "9"
+
+
+@pytest.mark.parametrize(
+    "name", ["LCG.swf.gz", "NASA-iPSC-1993-3.1-cln.swf.gz", "lublin-aaroh.swf"]
+)
+def test_real_logs_equal_the_oracle(rotameter_shared, name):
+    folder = rotameter_shared / "data/formats/swf"
+    want = json.loads((folder / "ORACLE.json").read_text())[name]
+    tasks = rotameter.open(folder / name).table("tasks").to_pandas()
+    assert len(tasks) == want["jobs"]
+    assert (tasks["wall_s"] * tasks["granted_cores"]).sum() == want["cpu_seconds"]
+    assert tasks["started_ns"].isna().sum() == want["wait_unknown"]
+    assert tasks["requested_wall_s"].isna().sum() == want["req_time_unknown"]
+    assert (tasks["wall_s"] <= 0).sum() == want["runtime_le0"]

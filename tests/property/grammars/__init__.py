@@ -1,0 +1,1 @@
+"""Grammars of foreign formats: one module a format, with ``IMPORTER`` and ``files()``."""
