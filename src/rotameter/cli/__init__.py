@@ -12,8 +12,12 @@ from collections.abc import Sequence
 import click
 
 from rotameter import __version__
+from rotameter.cli.anonymise import anonymise
+from rotameter.cli.collect import collect
+from rotameter.cli.convert import convert
 from rotameter.cli.diagnose import diagnose
 from rotameter.cli.doctor import doctor
+from rotameter.cli.plugins import plugins
 from rotameter.cli.report import report
 from rotameter.cli.run import run
 from rotameter.cli.stats import stats
@@ -41,7 +45,7 @@ def cli(context: click.Context) -> None:
         context.exit(2)
 
 
-for _command in (run, report, stats, diagnose, doctor):
+for _command in (run, report, diagnose, stats, collect, convert, anonymise, doctor, plugins):
     cli.add_command(_command)
 
 

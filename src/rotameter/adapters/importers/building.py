@@ -214,8 +214,8 @@ class Builder:
             ] = over
         limit = pc.coalesce(tasks["granted_memory_bytes"], tasks["requested_memory_bytes"])
         above = pc.greater(
-            pc.cast(tasks["peak_memory_bytes"], pa.float64()),
-            pc.multiply(pc.cast(limit, pa.float64()), _OVER),
+            pc.cast(tasks["peak_memory_bytes"], pa.float64(), safe=False),
+            pc.multiply(pc.cast(limit, pa.float64(), safe=False), _OVER),
         )
         over = pc.sum(pc.fill_null(above, False)).as_py() or 0
         if over:
@@ -263,13 +263,22 @@ def _from_columns(name: str, columns: Mapping[str, Any]) -> pa.Table:
     if len(size) > 1:
         raise ValueError(f"{name}: columns of different length")
     rows = size.pop() if size else 0
+    # All columns that are null throughout share one buffer of zeros.
+    zeros = pa.py_buffer(bytes(8 * (rows + 1)))
     arrays = [
         _array(columns[field.name], field.type)
         if field.name in columns
-        else pa.nulls(rows, field.type)
+        else _nulls(rows, field.type, zeros)
         for field in schema
     ]
     return pa.table(arrays, schema=schema)
+
+
+def _nulls(rows: int, kind: pa.DataType, zeros: Any) -> Any:
+    if pa.types.is_map(kind):
+        return pa.nulls(rows, kind)
+    buffers = [zeros] * (3 if pa.types.is_string(kind) else 2)
+    return pa.Array.from_buffers(kind, rows, buffers, null_count=rows)
 
 
 def _array(values: Any, kind: pa.DataType) -> Any:

@@ -50,6 +50,8 @@ class _Bounded(io.RawIOBase):
 
     def __init__(self, raw: IO[bytes], name: str, packed_bytes: int | None) -> None:
         self._raw, self._name, self._got = raw, name, 0
+        # One piece at a time: what lies before the damage of a cut file is not lost.
+        self._read = getattr(raw, "read1", raw.read)
         self._limit = LIMIT_BYTES
         if packed_bytes is not None:
             allowed = max(_RATIO_FREE_BYTES, packed_bytes * _RATIO_LIMIT)
@@ -60,7 +62,7 @@ class _Bounded(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         try:
-            data = self._raw.read(len(buffer))
+            data = self._read(len(buffer))
         except _BROKEN as error:
             raise BadInput(
                 f"{self._name} is damaged after {self._got:,} bytes: {error}",
@@ -110,10 +112,17 @@ class InputFile:
 
     @property
     def head(self) -> bytes:
-        """The first 64 KiB (bytes), unpacked."""
+        """The first 64 KiB (bytes), unpacked; of a damaged file what lies before the damage."""
         if not self._head:
+            parts: list[bytes] = []
             with self.open() as stream:
-                self._head.append(stream.read(HEAD_BYTES))
+                try:
+                    while sum(map(len, parts)) < HEAD_BYTES and (part := stream.read1(HEAD_BYTES)):
+                        parts.append(part)
+                except BadInput:
+                    if not parts:
+                        raise
+            self._head.append(b"".join(parts)[:HEAD_BYTES])
         return self._head[0]
 
     @property

@@ -32,6 +32,7 @@ __all__ = ["formats", "read", "sniff"]
 SURE = 0.5
 """From this certainty on an importer is asked to read."""
 _FILES_LIMIT = 200_000
+_OF_A_TABLE = {"map", "mapping", "columns", "table"}
 
 Progress = Callable[[int, int], None]
 
@@ -100,6 +101,8 @@ def read(
     UsageError
         If the files are of different formats, or an option is not one of the importer's.
     """
+    if format is None and _OF_A_TABLE & set(options or {}):
+        format = "table"
     given = [Path(os.path.expanduser(os.fspath(p))) for p in paths]
     named = [p for p in given if not p.is_dir()]
     files, troubles = _expand(given)
@@ -119,10 +122,10 @@ def read(
         if name not in known:
             hint = f"its options: {', '.join(sorted(known)) or 'none'}"
             raise UsageError(f"the importer {importer.name} has no option {name!r}", hint=hint)
-    good = _read_files(importer, [f for f, _ in chosen], build, options or {}, troubles, progress)
-    if not good:
-        raise BadInput(troubles[0] if troubles else "nothing usable", hint="check the input")
-    for trouble in troubles:
+    broken = _read_files(importer, [f for f, _ in chosen], build, options or {}, progress)
+    if broken and len(broken) == len(chosen):
+        raise broken[0]
+    for trouble in [*troubles, *map(str, broken)]:
         build.warn(trouble)
     importer.finish(build)
     build.meta.setdefault("input", {"files": [f.name for f, _ in chosen[:20]]})
@@ -134,26 +137,23 @@ def _read_files(
     files: Sequence[InputFile],
     build: Builder,
     options: Mapping[str, Any],
-    troubles: list[str],
     progress: Progress | None,
-) -> int:
-    """Read file after file; a broken one costs a line, the others go on."""
-    good = 0
+) -> list[InputError]:
+    """Read file after file; a broken one costs an error, the others go on."""
+    broken: list[InputError] = []
     for done, file in enumerate(files):
         if progress is not None:
             progress(done, len(files))
         try:
             importer.read(file, build, **options)
-        except InputError as error:
-            troubles.append(str(error))
-        except RecursionError:
-            troubles.append(f"{file.name} is nested too deeply")
-        else:
-            good += 1
             build.files += 1
+        except InputError as error:
+            broken.append(error)
+        except RecursionError:
+            broken.append(BadInput(f"{file.name} is nested too deeply", hint="check the file"))
     if progress is not None:
         progress(len(files), len(files))
-    return good
+    return broken
 
 
 def _expand(given: Sequence[Path]) -> tuple[list[InputFile], list[str]]:
@@ -216,6 +216,9 @@ def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -
     file, guesses = unknown[0]
     if not file.head.strip():
         raise BadInput(f"{file.name} is empty", hint="check what should have written it")
+    if guesses and guesses[0][1] == "table":
+        # Its refusal shows the columns and how to name them.
+        plugins.get("importers", "table")().read(file, Builder("table", "table"))
     near = ", ".join(name for _, name in guesses[:3])
     hint = f"it may be: {near}; say so with --format" if near else "name it with --format"
     raise UnknownFormat(

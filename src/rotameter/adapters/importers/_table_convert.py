@@ -1,0 +1,464 @@
+"""From the chunks of a table to rows of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping as Mapped
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rotameter.adapters.importers._table_mapping import Candidate, Mapping, plan
+from rotameter.adapters.importers._table_names import UNITS, kind_of
+from rotameter.adapters.importers._table_outcomes import decode_exit, outcome_of
+from rotameter.adapters.importers._table_rows import Chunk
+from rotameter.adapters.importers._table_values import (
+    Read,
+    Style,
+    amounts,
+    as_text,
+    booleans,
+    durations,
+    exact_ints,
+    numbers,
+    times,
+)
+from rotameter.errors import UsageError
+from rotameter.profiler.live.redact import clean_name, redact
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rotameter.adapters.importers.building import Builder
+
+__all__ = ["Converter", "Made"]
+
+_BYTES_LIMIT = float(1 << 53)  # 9 PB; what a float holds exactly
+_ESSENTIAL = frozenset(("started_ns", "ended_ns", "submitted_ns", "ready_ns", "wall_s"))
+_DECIMAL = frozenset(("kb", "mb", "gb", "tb"))
+_SPLIT = ";, \t\n"
+
+
+class Made:
+    """What became of one chunk: columns of ``tasks``, the edges, and the rows refused."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.columns: dict[str, pa.Array] = {}
+        self.features: dict[str, pa.Array] = {}
+        self.edges: list[list[str]] = []
+        self.wrong: dict[int, str] = {}
+
+
+class Converter:
+    """Turns the chunks of one file into columns of ``tasks``.
+
+    Parameters
+    ----------
+    mapping : Mapping
+        What is used.
+    given : frozenset of str
+        Targets that the user named.
+    auto : bool
+        Whether well-known names are taken where the mapping says nothing.
+    style : Style
+        How numbers are written.
+    build : Builder
+        Takes the warnings.
+    """
+
+    def __init__(
+        self, mapping: Mapping, given: frozenset[str], *, auto: bool, style: Style, build: Builder
+    ) -> None:
+        self.mapping, self.given, self.auto = mapping, given, auto
+        self.style, self.build = style, build
+        self.zoned = self.local = self.relative = False
+        self.used: dict[str, tuple[Candidate, ...]] = {}
+        self._plans: dict[tuple[str, ...], dict[str, tuple[Candidate, ...]]] = {}
+        self._time_units: dict[str, str] = {}
+        self._wall_factor: float | None = None
+        self._said: set[str] = set()
+
+    def plan(self, headers: Sequence[str]) -> dict[str, tuple[Candidate, ...]]:
+        """Give what is read from a table with these columns."""
+        key = tuple(headers)
+        if key not in self._plans:
+            made = plan(self.mapping, key, self.given, auto=self.auto)
+            self._plans[key] = made
+            self.used.update(made)
+        return self._plans[key]
+
+    def convert(self, chunk: Chunk) -> Made:
+        """Read one chunk."""
+        made = Made(len(chunk.lines))
+        found = self.plan(list(chunk.columns))
+        for target, candidates in found.items():
+            read = self._first(target, candidates, chunk, made)
+            if target.startswith("feature."):
+                made.features[target.removeprefix("feature.")] = read.values
+            elif target != "outcome" and target != "depends_on":
+                made.columns[target] = read.values
+        self._shares(found, chunk, made)
+        self._derive(found, made)
+        if "depends_on" in found:
+            made.edges = _edges(self._text(found["depends_on"][0], chunk))
+        self._ends(found.get("outcome", ()), chunk, made)
+        self._memory(made)
+        _clean(made)
+        self._nothing(made)
+        return made
+
+    def _warn(self, text: str) -> None:
+        if text not in self._said:  # once a file, not once a chunk
+            self._said.add(text)
+            self.build.warn(text)
+
+    # -- reading one target -------------------------------------------------------------------
+
+    def _first(
+        self, target: str, candidates: Sequence[Candidate], chunk: Chunk, made: Made
+    ) -> Read:
+        """Read the candidates in turn: each fills what those before left open."""
+        values: Any = None
+        bad: NDArray[np.bool_] = np.zeros(made.size, dtype=bool)
+        for one in candidates:
+            read = self._one(target, one, chunk)
+            bad |= read.bad if read.bad is not None else False
+            values = read.values if values is None else pc.coalesce(values, read.values)
+            if not values.null_count:
+                break
+        if bad.any():
+            bad &= values.is_null().to_numpy(zero_copy_only=False)
+            self._mark(target, candidates[0], chunk, bad, made)
+        return Read(values)
+
+    def _mark(
+        self, target: str, one: Candidate, chunk: Chunk, bad: NDArray[np.bool_], made: Made
+    ) -> None:
+        """Refuse the records whose times cannot be read; elsewhere leave the value out."""
+        rows = np.flatnonzero(bad)
+        if not len(rows):
+            return
+        shown = _shown(chunk, one, int(rows[0]))
+        if target in _ESSENTIAL or kind_of(target) == "int":
+            what = "time" if target.endswith("_ns") else "duration" if target == "wall_s" else "int"
+            for row in rows:
+                text = _shown(chunk, one, int(row))
+                made.wrong.setdefault(int(row), f"{one.names[0]}: not a {what}: {text!r}")
+            return
+        self._warn(
+            f"values of {'+'.join(one.names)} that are no {kind_of(target)} are left out "
+            f"(such as {shown!r})"
+        )
+
+    def _one(self, target: str, one: Candidate, chunk: Chunk) -> Read:
+        size = len(chunk.lines)
+        if one.constant is not None:
+            column: Any = pa.array([one.constant] * size, pa.string())
+            return self._typed(target, one, column, Candidate((target,), one.unit, True))
+        kind = kind_of(target)
+        if len(one.names) > 1 and kind not in ("text", "outcome", "edges"):
+            parts = [self._typed(target, one, chunk.columns[n], one) for n in one.names]
+            total = parts[0].values
+            for part in parts[1:]:
+                total = pc.add(total, part.values)
+            bad = np.zeros(size, dtype=bool)
+            for part in parts:
+                bad |= part.bad if part.bad is not None else False
+            return Read(total, bad)
+        if len(one.names) > 1:
+            return Read(self._text(one, chunk))
+        return self._typed(target, one, chunk.columns[one.names[0]], one)
+
+    def _text(self, one: Candidate, chunk: Chunk) -> pa.Array:
+        parts = [as_text(chunk.columns[name]).to_pylist() for name in one.names]
+        joined = [".".join(p for p in row if p) or None for row in zip(*parts, strict=True)]
+        return pa.array(joined, pa.string())
+
+    def _typed(self, target: str, one: Candidate, column: pa.Array, said: Candidate) -> Read:
+        kind = kind_of(target)
+        if kind == "time":
+            return self._time(target, one, column)
+        if kind == "seconds":
+            return self._duration(target, said, column)
+        if kind == "bytes":
+            return self._bytes(target, said, column)
+        if kind == "number":
+            factor = UNITS[said.unit][1] if said.unit else 1.0
+            return numbers(column, self.style, factor)
+        if kind == "int":
+            values, bad = exact_ints(column)
+            if said.unit == "0":
+                values = pc.add(values, 1)
+            return Read(values, bad)
+        if kind == "bool":
+            return booleans(column)
+        if kind == "map":
+            return _maps(column)
+        return Read(as_text(column))
+
+    def _time(self, target: str, one: Candidate, column: pa.Array) -> Read:
+        name = one.names[0] if one.names else target
+        unit = one.unit or self._time_units.get(name)
+        read = times(column, unit, self.style)
+        if read.unit == "?":
+            short = target.removesuffix("_ns")
+            raise UsageError(
+                f"cannot tell what the times in {name!r} count",
+                hint=f"say so: --map {short}={name}:s (or ms, us, ns)",
+            )
+        if read.unit is not None and unit is None and len(column) > column.null_count:
+            self._time_units[name] = read.unit
+            if read.relative:
+                self._warn(
+                    f"times in {name} are read as seconds from some start; say "
+                    f"--map {target.removesuffix('_ns')}={name}:ms if they count otherwise"
+                )
+            elif read.unit != "s":
+                self._warn(f"times in {name} are read as {read.unit} since 1970")
+        self.zoned |= read.zoned
+        self.local |= read.local
+        self.relative |= read.relative
+        return read
+
+    def _duration(self, target: str, one: Candidate, column: pa.Array) -> Read:
+        unit = one.unit
+        if unit is None and target == "wall_s" and not pa.types.is_duration(column.type):
+            bare = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+            name = one.names[0] if one.names else target
+            if bare or _bare(column):
+                if not self.given & {target} and set(self._time_units.values()) - {"s"}:
+                    self._warn(
+                        f"{name} has no unit and is left out; say --map wall={name}:s (or ms …)"
+                    )
+                    return Read(pa.nulls(len(column), pa.float64()))
+                if self.mapping.name == "table":
+                    self._warn(f"{name} is read as seconds; say --map wall={name}:ms if it is not")
+        if unit is not None and UNITS[unit][0] == "share":
+            return Read(pa.nulls(len(column), pa.float64()))  # needs the duration: later
+        return durations(column, self.style, unit)
+
+    def _bytes(self, target: str, one: Candidate, column: pa.Array) -> Read:
+        read = amounts(column, self.style, one.unit)
+        name = one.names[0] if one.names else target
+        word = {"peak_memory_bytes": "peak", "requested_memory_bytes": "request"}.get(
+            target, target
+        )
+        known = len(column) - column.null_count
+        if one.unit is None and read.bad is not None and known and read.bad.sum() > known / 2:
+            if target in self.given:
+                raise UsageError(
+                    f"{name!r} does not say what its numbers count",
+                    hint=f"say so: --map {word}={name}:KiB (or B, MB, MiB, GiB …)",
+                )
+            self._warn(f"{name} has no unit and is left out; say --map {word}={name}:KiB (or MB …)")
+            return Read(pa.nulls(len(column), pa.float64()))
+        if one.unit in _DECIMAL and not one.stated and read.values.null_count < len(column):
+            unit = (one.unit or "").upper()
+            self._warn(
+                f"{name}: 1 {unit} is read as 1000^{'KMGT'.index(unit[0]) + 1} bytes; say "
+                f"--map {word}={name}:{unit[0]}iB if it counts in 1024"
+            )
+        values = read.values
+        large = pc.fill_null(pc.greater(values, _BYTES_LIMIT), False)
+        bad = large.to_numpy(zero_copy_only=False)
+        if bad.any():
+            values = pc.if_else(large, pa.scalar(None, pa.float64()), values)
+        return Read(pc.round(values), bad if read.bad is None else read.bad | bad)
+
+    # -- what follows from other columns ------------------------------------------------------
+
+    def _shares(self, found: Mapped[str, Sequence[Candidate]], chunk: Chunk, made: Made) -> None:
+        """CPU as a share: of one core in percent, or cores busy; times the duration."""
+        for target, candidates in found.items():
+            one = candidates[0]
+            if kind_of(target) != "seconds" or not one.unit or not one.names:
+                continue
+            if UNITS[one.unit][0] == "share":
+                read = numbers(chunk.columns[one.names[0]], self.style, UNITS[one.unit][1])
+                wall = made.columns.get("wall_s")
+                if wall is None:
+                    wall = _between(made.columns.get("started_ns"), made.columns.get("ended_ns"))
+                if wall is not None:
+                    made.columns[target] = pc.multiply(wall, read.values)
+
+    def _derive(self, found: Mapped[str, Any], made: Made) -> None:
+        """Work out of two of start, end, duration and wait the third."""
+        columns = made.columns
+        wait = columns.pop("wait_s", None)
+        start, end, wall = (columns.get(c) for c in ("started_ns", "ended_ns", "wall_s"))
+        if start is not None and end is not None:
+            held = _between(start, end)
+            if wall is not None and not any(c.unit for c in found.get("wall_s", ())):
+                wall = self._checked_wall(wall, held)
+            columns["wall_s"] = held if wall is None else pc.coalesce(wall, held)
+        elif start is not None and wall is not None:
+            columns["ended_ns"] = _moved(start, wall, 1)
+        elif end is not None and wall is not None:
+            columns["started_ns"] = _moved(end, wall, -1)
+        start = columns.get("started_ns")
+        if wait is not None and start is not None and "submitted_ns" not in columns:
+            columns["submitted_ns"] = _moved(start, wait, -1)
+
+    def _checked_wall(self, wall: pa.Array, held: pa.Array) -> pa.Array:
+        """Find the unit of a bare duration by what lies between start and end."""
+        if self._wall_factor is None:
+            ratio = pc.divide(held, wall).to_numpy(zero_copy_only=False)
+            ratio = ratio[np.isfinite(ratio) & (ratio > 0)]
+            middle = float(np.median(ratio)) if len(ratio) else 1.0
+            near = [f for f in (1e-3, 1e-6, 1e-9, 60.0, 3600.0) if abs(middle / f - 1) < 0.02]
+            self._wall_factor = near[0] if near else 1.0
+            if near:
+                self._warn(f"durations count {near[0]:g} s each, as start and end show")
+        return wall if self._wall_factor == 1.0 else pc.multiply(wall, self._wall_factor)
+
+    def _ends(self, candidates: Sequence[Candidate], chunk: Chunk, made: Made) -> None:
+        """Work out outcome, exit code and signal."""
+        size = made.size
+        codes = _listed(made.columns.get("exit_code"), size)
+        signals = _listed(made.columns.get("signal"), size)
+        states = [self._one("outcome", one, chunk).values.to_pylist() for one in candidates]
+        if not states and "exit_code" not in made.columns and "signal" not in made.columns:
+            return
+        outcomes, kinds, errors = [], [], _listed(made.columns.get("error"), size)
+        for row in range(size):
+            raw, signal = codes[row], signals[row] or None
+            code = raw
+            if raw is not None:
+                code, own = decode_exit(raw, self.mapping.exit_coding)
+                signal = signal or own
+            rules = self.mapping.exits
+            shown = raw if raw is not None and str(raw) in rules else code
+            outcome, kind, strange = outcome_of(
+                [column[row] for column in states], shown, signal, self.mapping.states, rules
+            )
+            if strange is not None and errors[row] is None:
+                errors[row] = strange
+            if strange is not None and outcome == "unknown":
+                self._warn(f"state {strange[:60]!r} is not known")
+            outcomes.append(outcome)
+            kinds.append(kind)
+            codes[row], signals[row] = code, signal
+        made.columns["outcome"] = pa.array(outcomes, pa.string())
+        made.columns["outcome_kind"] = pa.array(kinds, pa.string())
+        made.columns["error"] = pa.array(errors, pa.string())
+        if "exit_code" in made.columns or any(s is not None for s in signals):
+            made.columns["exit_code"] = pa.array(codes, pa.int64())
+            made.columns["signal"] = pa.array(signals, pa.int64())
+
+    def _memory(self, made: Made) -> None:
+        """Say how peaks were obtained; that of a task killed for memory is a lower bound."""
+        peak = made.columns.get("peak_memory_bytes")
+        outcome = made.columns.get("outcome")
+        request = made.columns.get("requested_memory_bytes")
+        if outcome is not None and (peak is not None or request is not None):
+            killed = pc.fill_null(pc.equal(outcome, "oom"), False)
+            empty = pa.nulls(made.size, pa.float64())
+            peak = empty if peak is None else peak
+            most = pc.max_element_wise(peak, empty if request is None else request)
+            peak = made.columns["peak_memory_bytes"] = pc.if_else(killed, most, peak)
+            kind = pc.if_else(killed, "lower_bound", self.mapping.peak_kind)
+        elif peak is not None:
+            kind = pa.array([self.mapping.peak_kind] * made.size, pa.string())
+        else:
+            return
+        said = made.columns.get("peak_memory_kind")
+        kind = pc.if_else(pc.is_valid(peak), kind, pa.scalar(None, pa.string()))
+        made.columns["peak_memory_kind"] = kind if said is None else pc.coalesce(said, kind)
+
+    def _nothing(self, made: Made) -> None:
+        """Refuse records in which every column that is read is empty."""
+        known = np.zeros(made.size, dtype=bool)
+        for name, column in {**made.columns, **made.features}.items():
+            if name not in ("outcome", "outcome_kind", "error", "peak_memory_kind"):
+                known |= column.is_valid().to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(~known):
+            made.wrong.setdefault(int(row), "no value in any column that is read")
+
+
+def _clean(made: Made) -> None:
+    """Keep secrets out: names and texts of others go through the redactor, each once."""
+    for name, cleaner in (("error", redact), ("group", clean_name)):
+        column = made.columns.get(name)
+        if column is not None and column.null_count < len(column):
+            coded = column.dictionary_encode()
+            cleaned = [cleaner(text) for text in coded.dictionary.to_pylist()]
+            made.columns[name] = pc.take(pa.array(cleaned, pa.string()), coded.indices)
+
+
+def _shown(chunk: Chunk, one: Candidate, row: int) -> str:
+    return str(chunk.columns[one.names[0]][row].as_py())[:40] if one.names else ""
+
+
+def _bare(column: pa.Array) -> bool:
+    """Whether a text column begins with a plain number."""
+    if not pa.types.is_string(column.type):
+        return False
+    for text in column.slice(0, 200).to_pylist():
+        if text and text.strip():
+            try:
+                float(text)
+            except ValueError:
+                continue
+            return True
+    return False
+
+
+def _listed(column: pa.Array | None, size: int) -> list[Any]:
+    return [None] * size if column is None else list(column.to_pylist())
+
+
+def _between(start: Any, end: Any) -> Any:
+    """Give seconds from start to end; null where the end lies before."""
+    if start is None or end is None:
+        return None
+    held = pc.divide(pc.cast(pc.subtract(end, start), pa.float64(), safe=False), 1e9)
+    return pc.if_else(pc.less(held, 0.0), pa.scalar(None, pa.float64()), held)
+
+
+def _moved(at: pa.Array, by_s: pa.Array, sign: int) -> pa.Array:
+    """Move instants by seconds; null where the result is no instant."""
+    ns = np.rint(by_s.to_numpy(zero_copy_only=False) * 1e6)
+    usable = np.isfinite(ns) & (np.abs(ns) < 4e15)
+    shift = pa.array(np.where(usable, ns, 0).astype(np.int64) * (1000 * sign), mask=~usable)
+    return pc.add(at, shift)
+
+
+def _maps(column: pa.Array) -> Read:
+    """Read features: a map, or the text of a JSON object."""
+    if pa.types.is_map(column.type):
+        return Read(column)
+    out: list[list[tuple[str, float]] | None] = []
+    bad = np.zeros(len(column), dtype=bool)
+    for row, text in enumerate(as_text(column).to_pylist()):
+        items = None
+        if text is not None:
+            try:
+                document = json.loads(text)
+                items = [(str(k), float(v)) for k, v in document.items() if v is not None]
+            except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+                bad[row] = True
+        out.append(items)
+    return Read(pa.array(out, pa.map_(pa.string(), pa.float64())), bad)
+
+
+def _edges(column: pa.Array) -> list[list[str]]:
+    """Split what a task waits for: a JSON list, or names with ``;``, ``,`` or blanks between."""
+    out = []
+    for text in column.to_pylist():
+        items: list[str] = []
+        if text:
+            try:
+                document = json.loads(text) if text[0] == "[" else None
+            except (ValueError, RecursionError):
+                document = None
+            if isinstance(document, list):
+                items = [str(item) for item in document if isinstance(item, (str, int))]
+            else:
+                sign = next((s for s in _SPLIT if s in text), ";")
+                items = [part.strip() for part in text.split(sign) if part.strip()]
+        out.append(list(dict.fromkeys(items)))
+    return out

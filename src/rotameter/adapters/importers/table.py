@@ -1,0 +1,303 @@
+"""Any table of tasks: CSV and the like, JSON records, Parquet, and logs that are tables.
+
+What a column means is said with ``--map``, by a mapping (shipped, or a file), or is clear from
+its name. A table that says too little is refused with its columns and an example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rotameter.adapters.importers import _table_schema as own
+from rotameter.adapters.importers._table_convert import Converter, Made
+from rotameter.adapters.importers._table_detect import (
+    Settings,
+    Shape,
+    headers_of,
+    shape_of,
+    sureness,
+    too_little,
+)
+from rotameter.adapters.importers._table_mapping import known_mappings
+from rotameter.adapters.importers._table_native import ENRICH, NATIVE
+from rotameter.adapters.importers._table_rows import (
+    Chunk,
+    delimited,
+    json_records,
+    parquet,
+    records_to_chunks,
+)
+from rotameter.adapters.importers._table_values import Style
+from rotameter.errors import BadInput, UsageError
+
+if TYPE_CHECKING:
+    from rotameter.adapters.importers.building import Builder
+    from rotameter.adapters.importers.inputs import InputFile
+    from rotameter.values import Head
+
+__all__ = ["Importer"]
+
+
+class Importer:
+    """Reads tables of tasks, and the tables that ``rotameter convert`` writes."""
+
+    name = "table"
+    engine = "table"
+    options: frozenset[str] = frozenset(
+        ("map", "mapping", "save", "delimiter", "decimal", "table", "columns")
+    )
+
+    def __init__(self) -> None:
+        self._runs: dict[str, int] = {}
+        self._groups: dict[str, str | None] = {}
+        self._stems: dict[str, int] = {}
+        self._flags: list[Converter] = []
+        self._out = 0
+        self._other = False
+        self._save: Path | None = None
+
+    def sniff(self, head: Head) -> float:
+        """Say yes where the columns are the schema's, a mapping's, or well known."""
+        try:
+            return sureness(head)
+        except Exception:  # whatever the bytes are, they are no table of ours
+            return 0.0
+
+    def read(self, file: InputFile, build: Builder, **options: Any) -> None:
+        """Read one table."""
+        settings = Settings.of(options)
+        shape = shape_of(file, settings)
+        stem = file.stem
+        self._stems[stem] = self._stems.get(stem, 0) + 1
+        label = stem if self._stems[stem] == 1 else f"{stem}.{self._stems[stem]}"
+        try:
+            self._read(file, build, settings, shape, label)
+        except RecursionError:
+            raise BadInput(f"{file.name} is nested too deeply", hint="it is no table") from None
+        except pa.ArrowException as error:
+            text = " ".join(str(error).split())[:200]
+            raise BadInput(f"{file.name}: {text}", hint="name its columns with --map") from None
+
+    def finish(self, build: Builder) -> None:
+        """Settle the zone of the times; save the mapping."""
+        zoned = any(one.zoned for one in self._flags)
+        local = any(one.local for one in self._flags)
+        if local and zoned:
+            build.warn("some times carry a zone and others do not: those are read as UTC")
+        build.local = local and not zoned
+        if any(one.relative for one in self._flags) and not zoned and not local:
+            build.meta.setdefault("time_base", "relative_ns")
+        if self._other:
+            build.records_out = self._out
+        if self._save is not None and self._flags:
+            _save(self._flags[0], self._save)
+
+    # -- one file -----------------------------------------------------------------------------
+
+    def _read(
+        self, file: InputFile, build: Builder, settings: Settings, shape: Shape, label: str
+    ) -> None:
+        chunks = self._chunks(file, build, settings, shape)
+        first = next(chunks, None)
+        if first is None:
+            raise BadInput(f"{file.name} is empty", hint="check what should have written it")
+        headers = list(first.columns) or headers_of(file, settings, shape)
+        table = own.table_of(headers, settings.table)
+        if table is not None and not settings.given and settings.mapping is None:
+            self._own(file, build, table, first, chunks)
+            return
+        mapping = settings.mapping_for(frozenset(headers), shape)
+        style = Style(delimiter=shape.delimiter or ",", decimal=settings.decimal)
+        used = mapping.with_given(settings.given)
+        converter = Converter(
+            used, settings.targets, auto=mapping.name == "table", style=style, build=build
+        )
+        if headers and too_little(converter.plan(_enriched(headers, mapping.name))):
+            raise too_little_error(file.name, headers)
+        self._flags.append(converter)
+        self._save = Path(settings.save).expanduser() if settings.save else self._save
+        if mapping.engine != "table":
+            build.meta["engine"] = mapping.engine
+        good = 0
+        rejected = ""
+        while first is not None:
+            chunk = _enrich(first, mapping.name)
+            made = converter.convert(chunk)
+            good += self._add(file, build, label, chunk, made)
+            rejected = rejected or next(iter(made.wrong.values()), "")
+            first = next(chunks, None)
+        if not good and rejected:
+            raise BadInput(
+                f"no record of {file.name} could be read: {rejected}",
+                hint="say what the columns are: --map start=NAME --map wall=NAME:s",
+            )
+        if mapping.name == "table":
+            _left(converter, headers, build)
+
+    def _chunks(
+        self, file: InputFile, build: Builder, settings: Settings, shape: Shape
+    ) -> Iterator[Chunk]:
+        def reject(line: int | None, reason: str) -> None:
+            build.records_in += 1
+            build.reject(file.name, line, reason)
+
+        if shape.kind == "parquet":
+            return parquet(file)
+        if shape.kind == "json":
+            return records_to_chunks(json_records(file, reject))
+        if shape.kind in NATIVE:
+            return records_to_chunks(NATIVE[shape.kind][1](file, build))
+        return delimited(file, shape.delimiter or ",", reject, settings.columns)
+
+    def _own(
+        self,
+        file: InputFile,
+        build: Builder,
+        table: str,
+        first: Chunk | None,
+        chunks: Iterator[Chunk],
+    ) -> None:
+        """Read a table that has the schema's own columns, to the letter."""
+        converter = own.Own(table, build)
+        self._other |= table != "tasks"
+        while first is not None:
+            made, wrong = converter.convert(first)
+            build.records_in += len(first.lines)
+            for row, reason in wrong.items():
+                build.reject(file.name, int(first.lines[row]), reason)
+            keep = [i for i in range(len(first.lines)) if i not in wrong]
+            self._out += len(keep)
+            if table == "rejects":
+                build.records_in -= len(keep)
+                self._out -= len(keep)
+            if keep:
+                rows = pa.array(keep)
+                kept = {n: column.take(rows) for n, column in made.items()} if wrong else made
+                build.extend(table, kept)
+            first = next(chunks, None)
+        if converter.relative:
+            build.meta["time_base"] = "relative_ns"
+
+    def _add(self, file: InputFile, build: Builder, label: str, chunk: Chunk, made: Made) -> int:
+        """Hand the good rows on; number the attempts of equal ids."""
+        build.records_in += made.size
+        for row, reason in sorted(made.wrong.items()):
+            build.reject(file.name, int(chunk.lines[row]), reason)
+        keep = [row for row in range(made.size) if row not in made.wrong]
+        if not keep:
+            return 0
+        rows = pa.array(keep)
+        columns: dict[str, Any] = dict(made.columns)
+        if made.wrong:
+            columns = {n: c.take(rows) for n, c in columns.items()}
+        ids = columns["task_id"].to_pylist() if "task_id" in columns else [None] * len(keep)
+        groups = columns["group"].to_pylist() if "group" in columns else [None] * len(keep)
+        names = [one or f"{label}:{chunk.lines[row]}" for one, row in zip(ids, keep, strict=True)]
+        names, attempts = self._number(names, groups, build)
+        columns["task_id"] = pa.array(names, pa.string())
+        said = columns.get("attempt")
+        counted = pa.array(attempts, pa.int64())
+        columns["attempt"] = counted if said is None else said.fill_null(1)
+        columns["source"] = pa.array(["table"] * len(keep), pa.string())
+        if made.features:
+            columns["features"] = _features(made, keep)
+        build.extend("tasks", columns)
+        if made.edges:
+            pairs = [(n, up) for n, row in zip(names, keep, strict=True) for up in made.edges[row]]
+            if pairs:
+                tasks, ups = zip(*pairs, strict=True)
+                build.extend("deps", {"task_id": list(tasks), "depends_on": list(ups)})
+        self._out += len(keep)
+        return len(keep)
+
+    def _number(
+        self, names: list[str], groups: list[str | None], build: Builder
+    ) -> tuple[list[str], list[int]]:
+        """Tell runs of one task apart by number, tasks of different groups by the group."""
+        attempts = []
+        for i, name in enumerate(names):
+            group = groups[i]
+            if self._groups.setdefault(name, group) != group:
+                build.warn("equal ids in different groups: told apart by the group's name")
+                name = names[i] = f"{group}/{name}"
+                self._groups.setdefault(name, group)
+            self._runs[name] = self._runs.get(name, 0) + 1
+            attempts.append(self._runs[name])
+        return names, attempts
+
+
+def too_little_error(name: str, headers: list[str]) -> BadInput:
+    """Make the refusal of a table that says too little about tasks."""
+    shown = ", ".join(headers[:30]) + (" …" if len(headers) > 30 else "")
+    first = headers[0] if headers else "NAME"
+    others = ", ".join(known_mappings())
+    return BadInput(
+        f"{name}: cannot tell which columns are a task's times; its columns: {shown}; name them, "
+        f"such as --map id={first} --map start=NAME --map wall=NAME:s --map peak=NAME:MiB",
+        hint=f"or --opt mapping= with one of {others}, or a file",
+    )
+
+
+def _enriched(headers: list[str], mapping: str) -> list[str]:
+    """Give the columns as they will be once records are completed."""
+    if mapping not in ENRICH:
+        return headers
+    return list(ENRICH[mapping](dict.fromkeys(headers))) + headers
+
+
+def _enrich(chunk: Chunk, mapping: str) -> Chunk:
+    if mapping not in ENRICH or not chunk.lines:
+        return chunk
+    more = ENRICH[mapping]
+    names = list(chunk.columns)
+    cells = [chunk.columns[name].to_pylist() for name in names]
+    rows = [more(dict(zip(names, row, strict=True))) for row in zip(*cells, strict=True)]
+    made = next(records_to_chunks(enumerate(rows)))
+    return Chunk(chunk.lines, made.columns)
+
+
+def _features(made: Made, keep: list[int]) -> list[list[tuple[str, float]] | None]:
+    names = list(made.features)
+    cells = [made.features[name].to_pylist() for name in names]
+    out: list[list[tuple[str, float]] | None] = []
+    for row in keep:
+        items = [(n, column[row]) for n, column in zip(names, cells, strict=True)]
+        known = [(name, value) for name, value in items if value is not None]
+        out.append(known or None)
+    return out
+
+
+def _left(converter: Converter, headers: list[str], build: Builder) -> None:
+    used = {name for made in converter.used.values() for one in made for name in one.names}
+    left = [name for name in headers if name not in used]
+    if left:
+        shown = ", ".join(left[:20]) + (" …" if len(left) > 20 else "")
+        build.warn(
+            f"columns not read: {shown} (--map COLUMN=NAME reads one, --map feature.NAME=NAME a "
+            "number known before the run)"
+        )
+
+
+def _save(converter: Converter, path: Path) -> None:
+    """Write the mapping in use; an existing file with other words is not replaced."""
+    columns = {
+        target: tuple(
+            f"'{one.constant}'"
+            if one.constant is not None
+            else "+".join(one.names) + (f":{one.unit}" if one.unit else "")
+            for one in made
+        )
+        for target, made in converter.used.items()
+    }
+    mapping = type(converter.mapping)(**{**converter.mapping.__dict__, "columns": columns})
+    text = mapping.to_json()
+    try:
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            raise UsageError(f"{path} exists", hint="choose another name for --opt save=")
+        path.write_text(text, encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot write {path}: {error}", hint="check the path") from None

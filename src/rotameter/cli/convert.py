@@ -1,0 +1,113 @@
+"""``rotameter convert``: a trace or another tool's log as a table, or in another format."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rotameter.cli._common import Given, input_options, load
+from rotameter.errors import UsageError, WouldOverwrite
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["convert", "export", "format_for"]
+
+_SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".rmt": "rmt"}
+_OF_ONE_TABLE = ("csv", "parquet")
+
+
+@click.command()
+@click.argument("trace", nargs=-1, required=True)
+@click.option("--to", "to", help="csv, parquet, perfetto, wfformat, otlp, snakemake or rmt.")
+@click.option("--table", help="Which table, for csv and parquet  [default: tasks].")
+@click.option("-o", "--output", type=click.Path(), help="Where to  [default for csv: stdout].")
+@click.option("--force", is_flag=True, help="Replace what is there.")
+@input_options
+def convert(
+    trace: tuple[str, ...],
+    to: str | None,
+    table: str | None,
+    output: str | None,
+    force: bool,
+    given: Given,
+) -> None:
+    """Write TRACE, or what another tool left behind, in another format.
+
+    \b
+    Example:
+      rotameter convert run.rmt --to csv --table tasks -o tasks.csv
+    """  # noqa: D301
+    to = to or format_for(output)
+    if table is not None and to not in _OF_ONE_TABLE:
+        raise UsageError(f"--table does not go with --to {to}", hint="it is for csv and parquet")
+    if output in (None, "-") and to != "csv":
+        raise UsageError(f"--to {to} needs a file", hint="add -o OUT")
+    _check_format(to, table)
+    refuse_existing(output, force=force)
+    opened = load(list(trace), given)
+    export(opened, to, output, table=table, force=force)
+
+
+def format_for(output: str | None) -> str:
+    """Give the format that a file's name stands for.
+
+    Examples
+    --------
+    >>> format_for("tasks.csv"), format_for(None), format_for("day.rmt/")
+    ('csv', 'csv', 'rmt')
+    """
+    if output in (None, "-"):
+        return "csv"
+    suffix = Path(str(output)).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise UsageError(
+            f"{output}: which format?",
+            hint="say it with --to (csv, parquet, perfetto, wfformat, otlp, snakemake, rmt)",
+        )
+    return _SUFFIXES[suffix]
+
+
+def refuse_existing(output: str | None, *, force: bool) -> None:
+    """Raise where the output is there and ``--force`` is not given."""
+    if output in (None, "-") or force:
+        return
+    if Path(str(output)).exists() or Path(str(output)).is_symlink():
+        raise WouldOverwrite(
+            f"{output} exists", hint="choose another name, or pass --force to replace it"
+        )
+
+
+def _check_format(to: str, table: str | None) -> None:
+    """Say what is wrong with the names before a large input is read."""
+    from rotameter import plugins
+    from rotameter.profiler.schema import TABLES
+
+    if to != "rmt":
+        plugins.get("exporters", to)
+    if table is not None and table not in TABLES:
+        raise UsageError(f"a trace has no table {table!r}", hint=f"tables: {', '.join(TABLES)}")
+
+
+def export(
+    trace: Trace, to: str, output: str | None, *, table: str | None = None, force: bool = False
+) -> None:
+    """Write a trace and say so on stderr."""
+    from rotameter import plugins
+
+    if to == "rmt":
+        trace.save(str(output), force=force)
+    else:
+        options: dict[str, Any] = {}
+        if to in _OF_ONE_TABLE:
+            options["table"] = table or "tasks"
+        plugins.get("exporters", to)().write(trace, output or "-", **options)
+    if output in (None, "-"):
+        sys.stdout.flush()
+        return
+    rows = len(trace.table(table or "tasks"))
+    what = f"{rows:,} rows of {table or 'tasks'}" if to in _OF_ONE_TABLE else f"{rows:,} attempts"
+    click.echo(f"Wrote {output} ({what})", err=True)
