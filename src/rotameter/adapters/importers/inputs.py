@@ -147,14 +147,17 @@ class InputFile:
 
     def read_bytes(self, limit_bytes: int = _TEXT_LIMIT_BYTES) -> bytes:
         """Read all of it, at most ``limit_bytes``."""
+        parts, size = [], 0
         with self.open() as stream:
-            data = stream.read(limit_bytes + 1)
-        if len(data) > limit_bytes:
-            raise BadInput(
-                f"{self.name} is larger than {limit_bytes:,} bytes: too much for one piece",
-                hint="split it, or import a part",
-            )
-        return data
+            while part := stream.read(1 << 20):
+                parts.append(part)
+                size += len(part)
+                if size > limit_bytes:
+                    raise BadInput(
+                        f"{self.name} is larger than {limit_bytes:,} bytes: too much for one piece",
+                        hint="split it, or import a part",
+                    )
+        return b"".join(parts)
 
     def read_text(self, limit_bytes: int = _TEXT_LIMIT_BYTES) -> str:
         """Read all of it as text; what is not UTF-8 becomes the replacement character."""

@@ -59,18 +59,18 @@ class Advisor:
             consumers = _senders(seen, swept, moved)
         first = consumers[0][0] if consumers and not shuffled else None
         makers = _producers(trace_flows=_flows(seen), seen=seen, consumer=first)
-        size = float(np.nansum(moved["bytes"]))
-        count = len(lost)
-        mean = size / count if count else 0.0
+        size, measured = _size(moved)
+        mean = size / measured if measured else None
+        what = format_bytes(size) if measured else "data (of unknown size)"
         who = seen.label(first) if first is not None else "other workers, mostly in shuffles"
         source = f" from {seen.label(makers[0][0], 24)}" if makers and not shuffled else ""
-        chatty = mean < SMALL_BYTES
+        chatty = mean is not None and mean < SMALL_BYTES
         return Finding(
             code="RM104",
             kind="transfer_bound",
             severity=severity_of(seen, cost),
             title=(
-                f"Cores idled {format_seconds(float(lost.sum()))} while {format_bytes(size)} moved "
+                f"Cores idled {format_seconds(float(lost.sum()))} while {what} moved "
                 f"to {who}{source}"
             ),
             groups=tuple(seen.groups[g] for g, _ in consumers[:3])
@@ -102,10 +102,16 @@ class Advisor:
         )
 
 
+def _size(moved: dict[str, Any]) -> tuple[float, int]:
+    """Give the bytes that moved, and how many transfers told theirs."""
+    known = ~np.isnan(moved["bytes"])
+    return float(moved["bytes"][known].sum()), int(known.sum())
+
+
 def _evidence(
     seen: View, moved: dict[str, Any], lost: Floats, makers: list[tuple[int, float]]
 ) -> tuple[Evidence, ...]:
-    size, count = float(np.nansum(moved["bytes"])), len(lost)
+    (size, measured), count = _size(moved), len(lost)
     pair = _worst_pair(seen, moved, lost)
     return (
         Evidence(
@@ -115,8 +121,14 @@ def _evidence(
             "free cores of a worker while data was on its way to it",
             count,
         ),
-        Evidence("moved", round(size), "B", "transfer records", count),
-        Evidence("bytes a move", round(size / max(count, 1)), "B", "mean", count),
+        *(
+            (
+                Evidence("moved", round(size), "B", "transfer records", measured),
+                Evidence("bytes a move", round(size / measured), "B", "mean", measured),
+            )
+            if measured
+            else ()
+        ),
         Evidence(
             "time on the wire",
             round(float((moved["end"] - moved["start"]).sum()), 3),
