@@ -1,0 +1,260 @@
+"""Jobs out of rows: steps joined to their job, earlier runs numbered, doubles put together.
+
+A job's row says what was asked and given; its steps say what was used. MaxRSS is the largest of a
+step's tasks (sampled every 30 s by default), so that a job's peak lies between that and NTasks
+times that. With ``sacct -D`` a requeued job has one row a run, each followed by its steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rotameter.adapters.importers._slurm_table import FLOATS, TIMES, Columns
+from rotameter.adapters.importers._slurm_values import MISSING_NS, words
+
+__all__ = ["Joined", "join"]
+
+_TEXTS = words(
+    """key step raw name user account queue host cluster sluid reason outcome error comment
+    admincomment gpu_json"""
+)
+_OF_STEPS = words("cpu read write energy gpu_memory gpu_peak_percent")
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Joined:
+    """Jobs as columns, and of each what its steps tell.
+
+    Attributes
+    ----------
+    jobs : dict
+        Columns, one value a job's run.
+    steps : dict
+        Columns of the steps that belong to them.
+    job_of : numpy.ndarray
+        For each step, the row in ``jobs``.
+    attempt : numpy.ndarray
+        Number of the run, from 1.
+    made : numpy.ndarray
+        Jobs that have no row of their own: put together from their steps.
+    doubles : int
+        Rows that tell of a run that another row tells of too.
+    """
+
+    def __init__(self, jobs: Columns, steps: Columns) -> None:
+        self.jobs, self.steps = jobs, steps
+        self.job_of = np.zeros(0, dtype=np.int64)
+        self.attempt = np.ones(_size(jobs), dtype=np.int64)
+        self.made = np.zeros(_size(jobs), dtype=bool)
+        self.doubles = 0
+
+    @property
+    def n(self) -> int:
+        """Number of jobs' runs."""
+        return _size(self.jobs)
+
+
+def _size(columns: Columns) -> int:
+    return len(columns["key"])
+
+
+def _concat(parts: list[Columns], name: str) -> Any:
+    have = [part.get(name) for part in parts]
+    if all(values is None for values in have):
+        return None
+    sizes = [_size(part) for part in parts]
+    if name in _TEXTS:
+        whole = pa.chunked_array(
+            [pa.nulls(n, pa.string()) if v is None else v for n, v in zip(sizes, have, strict=True)]
+        )
+        return whole.combine_chunks()
+    like = next(values for values in have if values is not None)
+    blank = np.nan if name in FLOATS else MISSING_NS if name in TIMES else 0
+    filled = [
+        np.full(n, blank, dtype=like.dtype) if v is None else v
+        for n, v in zip(sizes, have, strict=True)
+    ]
+    return np.concatenate(filled)
+
+
+def _table(parts: list[Columns]) -> Columns:
+    names = dict.fromkeys(name for part in parts for name in part)
+    out: Columns = {}
+    for name in names:
+        out[name] = _concat(parts, name)
+        for part in parts:
+            if name != "key":
+                part.pop(name, None)  # a dump is large: keep one copy
+    return out
+
+
+def _take(columns: Columns, rows: Any) -> Columns:
+    return {
+        name: values.take(pa.array(rows)) if isinstance(values, pa.Array) else values[rows]
+        for name, values in columns.items()
+    }
+
+
+def join(parts: list[Columns]) -> Joined:
+    """Put rows together, in the order in which they came."""
+    rows = _table(parts)
+    seq = rows.pop("line")
+    if (seq[1:] < seq[:-1]).any():  # rows that were read one by one come after the others
+        rows = _take(rows, np.argsort(seq, kind="stable"))
+    _tell_clusters_apart(rows)
+    codes = rows["key"].dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    step = rows["is_step"]
+    is_job = np.flatnonzero(~step)
+    is_step = np.flatnonzero(step)
+    orphan = ~np.isin(codes[is_step], codes[is_job])
+    made, firsts = _without_job(rows, codes, is_step[orphan])
+    at = np.concatenate([is_job, firsts])
+    order = np.argsort(at, kind="stable")
+    at = at[order]
+    jobs = _take(rows, at)
+    if len(firsts):
+        jobs = _from_steps(jobs, made[order])
+    joined = Joined(jobs, _take(rows, is_step))
+    joined.made = made[order]
+    job_codes = codes[at]
+    joined.job_of = _parents(joined, at, job_codes, is_step, codes[is_step])
+    _number_runs(joined, job_codes)
+    _drop_double_steps(joined)
+    return joined
+
+
+def _tell_clusters_apart(rows: Columns) -> None:
+    """Ids are unique in a cluster only."""
+    clusters = rows.get("cluster")
+    if clusters is None or len(pc.unique(clusters.drop_null())) < 2:
+        return
+    named = pc.binary_join_element_wise(clusters, rows["key"], ":")
+    rows["key"] = pc.coalesce(named, rows["key"])
+
+
+def _without_job(rows: Columns, codes: Any, orphans: Any) -> tuple[Any, Any]:
+    """Give, for steps whose job has no row, the first of each job: it stands for the job."""
+    n_jobs = int((~rows["is_step"]).sum())
+    if not len(orphans):
+        return np.zeros(n_jobs, dtype=bool), orphans
+    _, first = np.unique(codes[orphans], return_index=True)
+    firsts = orphans[np.sort(first)]
+    return np.concatenate([np.zeros(n_jobs, dtype=bool), np.ones(len(firsts), dtype=bool)]), firsts
+
+
+def _from_steps(jobs: Columns, made: Any) -> Columns:
+    """Blank what is a step's own where a step stands for its job."""
+    for name in ("name", "raw", "host"):
+        if name in jobs:
+            jobs[name] = pc.if_else(pa.array(made), pa.scalar(None, pa.string()), jobs[name])
+    for name in (*_OF_STEPS, "rss", "tasks"):
+        if name in jobs:
+            jobs[name] = np.where(made, np.nan, jobs[name])
+    return jobs
+
+
+def _parents(joined: Joined, at: Any, job_codes: Any, step_at: Any, step_codes: Any) -> Any:
+    """Find each step's job: the row before it, else by its start among the job's runs."""
+    if not len(step_at):
+        return np.zeros(0, dtype=np.int64)
+    before = np.searchsorted(at, step_at, side="right") - 1
+    parent = np.where(before >= 0, before, 0)
+    wrong = np.flatnonzero((job_codes[parent] != step_codes) | (before < 0))
+    if len(wrong):
+        starts = joined.jobs.get("start")
+        begun = joined.steps.get("start")
+        runs: dict[int, list[int]] = {}
+        wanted = set(step_codes[wrong].tolist())
+        for row, code in enumerate(job_codes.tolist()):
+            if code in wanted:
+                runs.setdefault(code, []).append(row)
+        for i in wrong.tolist():
+            rows = runs[int(step_codes[i])]
+            parent[i] = rows[0]
+            if len(rows) > 1 and starts is not None and begun is not None:
+                early = [r for r in rows if MISSING_NS < starts[r] <= begun[i]]
+                parent[i] = max(early, key=lambda r: starts[r], default=rows[0])
+    return parent
+
+
+def _number_runs(joined: Joined, codes: Any) -> None:
+    """Give runs their number by start; rows that tell of one run become one row."""
+    counts = np.bincount(codes)
+    again = np.flatnonzero(counts[codes] > 1)
+    if not len(again):
+        return
+    jobs = joined.jobs
+    blank = np.full(joined.n, MISSING_NS, dtype=np.int64)
+    start, submit, end = (jobs.get(name, blank) for name in ("start", "submit", "end"))
+    wall = jobs.get("wall", np.full(joined.n, np.nan))
+    groups: dict[int, list[int]] = {}
+    for row in again.tolist():
+        groups.setdefault(int(codes[row]), []).append(row)
+    target = np.arange(joined.n)
+    for rows in groups.values():
+        runs: dict[Any, list[int]] = {}
+        for row in rows:
+            runs.setdefault(_run_of(jobs, row, start, submit, wall), []).append(row)
+        best = []
+        for same in runs.values():
+            keep = max(same, key=lambda r: (end[r], np.nan_to_num(wall[r], nan=-1.0), r))
+            target[same] = keep
+            best.append(keep)
+        best.sort(key=lambda r: (start[r] == MISSING_NS, start[r], submit[r], r))
+        joined.attempt[best] = np.arange(1, len(best) + 1)
+    _put_together(joined, target)
+
+
+def _run_of(jobs: Columns, row: int, start: Any, submit: Any, wall: Any) -> Any:
+    """Give what tells the runs of one job apart."""
+    if "sluid" in jobs and (sluid := jobs["sluid"][row].as_py()):
+        return sluid
+    if start[row] != MISSING_NS:
+        return ("started", int(start[row]))
+    if submit[row] != MISSING_NS:
+        return ("submitted", int(submit[row]))
+    said = jobs["outcome"][row].as_py() if "outcome" in jobs else None
+    return said, None if np.isnan(wall[row]) else float(wall[row])
+
+
+def _put_together(joined: Joined, target: Any) -> None:
+    """Keep one row a run, with what the other rows of the run know beside it."""
+    gone = np.flatnonzero(target != np.arange(joined.n))
+    if not len(gone):
+        return
+    jobs = joined.jobs
+    for name, values in jobs.items():
+        if name in FLOATS:
+            for row in gone.tolist():
+                if np.isnan(values[target[row]]):
+                    values[target[row]] = values[row]
+        elif name in TIMES:
+            for row in gone.tolist():
+                if values[target[row]] == MISSING_NS:
+                    values[target[row]] = values[row]
+    joined.doubles = len(gone)
+    keep = np.ones(joined.n, dtype=bool)
+    keep[gone] = False
+    new = np.cumsum(keep) - 1
+    joined.jobs = _take(jobs, np.flatnonzero(keep))
+    joined.attempt, joined.made = joined.attempt[keep], joined.made[keep]
+    joined.job_of = new[target[joined.job_of]]
+
+
+def _drop_double_steps(joined: Joined) -> None:
+    """Keep the last row of each step of a run: listings may overlap."""
+    if not len(joined.job_of):
+        return
+    steps = joined.steps["step"].dictionary_encode()
+    codes = steps.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    both = joined.job_of * (len(steps.dictionary) + 1) + codes
+    _, last = np.unique(both[::-1], return_index=True)
+    if len(last) < len(both):
+        keep = np.sort(len(both) - 1 - last)
+        joined.steps = _take(joined.steps, keep)
+        joined.job_of = joined.job_of[keep]

@@ -1,0 +1,384 @@
+"""``sacct --json``, ``squeue --json``, slurmrestd, and plain JSON objects of sacct fields.
+
+Source: Slurm's data parsers v0.0.37 to v0.0.43 (https://slurm.schedmd.com/rest_api.html). A number
+is an int or ``{"set", "infinite", "number"}``; a state is a word or a list of words; the memory of
+a request is in MiB, that of a step's usage in bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rotameter.adapters.importers._slurm_blocks import Rows, from_lists
+from rotameter.adapters.importers._slurm_columns import KNOWN, plain
+from rotameter.adapters.importers._slurm_values import JOB_ID, words
+from rotameter.errors import BadInput
+
+if TYPE_CHECKING:
+    from rotameter.adapters.importers.building import Builder
+    from rotameter.adapters.importers.inputs import InputFile
+
+__all__ = ["looks_like_slurm", "read_json"]
+
+_PER_CPU = 1 << 63
+_NO_VALUE = 0xFFFF_FFFF_FFFF_FFF0
+_NO_VALUE_32 = (0xFFFF_FFFE, 0xFFFF_FFFF)
+_ALIASES = {
+    "name": "jobname",
+    "username": "user",
+    "jobstate": "state",
+    "submittime": "submit",
+    "eligibletime": "eligible",
+    "starttime": "start",
+    "endtime": "end",
+    "elapseds": "elapsedraw",
+    "nodes": "nodelist",
+    "nodecount": "nnodes",
+    "cpus": "alloccpus",
+    "tresallocstr": "alloctres",
+    "tresreqstr": "reqtres",
+    "restartcnt": "restarts",
+    "statereason": "reason",
+}
+_GPU_KEYS = frozenset(
+    words(
+        """gpu_utilization gpu_used_memory gpu_total_memory gpu_util gpu_mem_max ngpu gpus
+        nodes used_memory total_memory total_time"""
+    )
+)
+_TELLING = frozenset(
+    words("state exitcode elapsed elapsedraw alloctres reqtres reqmem timelimit alloccpus")
+)
+_TIMES = (
+    ("submit", "submission"),
+    ("eligible", "eligible"),
+    ("start", "start"),
+    ("end", "end"),
+    ("elapsedraw", "elapsed"),
+    ("timelimitraw", "limit"),
+)
+_MARKS = ('"tres"', '"slurm"', '"data_parser"', '"derived_exit_code"', '"job_state"', '"slurm_')
+
+
+def looks_like_slurm(text: str) -> float:
+    """Say how sure it is that a JSON text tells of Slurm's jobs."""
+    low = text.lower()
+    if '"jobs"' in low and '"job_id"' in low and any(mark in low for mark in _MARKS):
+        return 0.95
+    start = text.lstrip("[ \n\t").partition("\n")[0]
+    try:
+        found, _ = json.JSONDecoder().raw_decode(start or "0")
+    except (ValueError, RecursionError):
+        return 0.0
+    if not isinstance(found, dict):
+        return 0.0
+    names = {_ALIASES.get(plain(key), plain(key)) for key in found if isinstance(key, str)}
+    if {"jobid", "jobidraw"} & names and len(names & KNOWN) >= 3 and names & _TELLING:
+        return 0.85
+    return 0.0
+
+
+def read_json(file: InputFile, build: Builder) -> Iterator[Rows]:
+    """Give the rows of a JSON file.
+
+    Raises
+    ------
+    BadInput
+        If it is no JSON, or holds no list of jobs.
+    """
+    rows: list[dict[str, str]] = []
+    lines: list[int] = []
+    seen = 0
+    for number, job in _jobs(file, build):
+        build.records_in += 1
+        seen += 1
+        made = _rows_of(job) if isinstance(job, dict) else None
+        if not made:
+            build.reject(file.name, number, "no job with a job id")
+            continue
+        build.records_in += len(made) - 1
+        rows += made
+        lines += [number] * len(made)
+    if seen and not rows:
+        raise BadInput(f"{file.name} holds no job with a job id", hint="sacct --json writes one")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lists = [[row.get(name, "") for name in names] for row in rows]
+    made_rows = from_lists(names, lists, lines)
+    if made_rows is not None:
+        yield made_rows
+
+
+def _jobs(file: InputFile, build: Builder) -> Iterator[tuple[int, Any]]:
+    """Give (line, or number in the list; job)."""
+    text = file.read_text().strip()
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise BadInput(f"{file.name} is nested too deeply", hint="check the file") from None
+    except ValueError:
+        yield from _lines_or_rest(file, text, build)
+        return
+    if isinstance(document, dict):
+        _facts(document, build)
+        if "jobs" not in document:
+            document = {"jobs": [document]}
+        document = document["jobs"]
+    if not isinstance(document, list):
+        raise BadInput(f"{file.name} holds no list of jobs", hint="sacct --json writes one")
+    yield from enumerate(document, 1)
+
+
+def _lines_or_rest(file: InputFile, text: str, build: Builder) -> Iterator[tuple[int, Any]]:
+    """Read one object a line, or what is whole of a document that was cut."""
+    decoder = json.JSONDecoder()
+    start = text.find('"jobs"')
+    at = text.find("[", start) + 1 if start >= 0 else 0
+    if start < 0 or text[:1] != "{" or _is_object(text.partition("\n")[0]):
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip().rstrip(","):
+                yield number, _object(line.strip().rstrip(","))
+        return
+    done = 0
+    while at:
+        while at < len(text) and text[at] in ", \n\t\r":
+            at += 1
+        try:
+            job, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            break
+        done += 1
+        yield done, job
+    if not done:
+        raise BadInput(f"{file.name} is no whole JSON document", hint="write it again")
+    build.warn(f"the document is cut: {done:,} jobs were read")
+    yield done + 1, None
+
+
+def _object(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_object(text: str) -> bool:
+    return isinstance(_object(text), dict)
+
+
+def _facts(document: Mapping[str, Any], build: Builder) -> None:
+    meta = document.get("meta") or document.get("metadata")
+    slurm = _at(meta, "slurm") or _at(meta, "Slurm")
+    release = _at(slurm, "release")
+    if isinstance(release, str):
+        build.meta["slurm_version"] = release[:40]
+    errors = document.get("errors")
+    if isinstance(errors, list) and errors and not document.get("jobs"):
+        build.warn("Slurm answered with an error and no jobs")
+
+
+# -- one job ---------------------------------------------------------------------------------------
+
+
+def _at(value: Any, *names: str) -> Any:
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _number(value: Any) -> int | float | str | None:
+    """Read a number in any of its forms; "UNLIMITED" for an infinite one, None for none."""
+    if isinstance(value, dict):
+        if value.get("infinite") is True:
+            return "UNLIMITED"
+        if value.get("set") is False:
+            return None
+        value = value.get("number")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if value != value or not 0 <= value < _NO_VALUE or value in _NO_VALUE_32:
+        return None
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value[:100_000]
+    if isinstance(value, list) and value and all(isinstance(v, str) for v in value):
+        return ",".join(value)[:10_000]
+    number = _number(value)
+    if number is None:
+        return ""
+    return str(int(number)) if isinstance(number, float) and number.is_integer() else str(number)
+
+
+def _seconds(value: Any) -> str:
+    """Read ``{"seconds", "microseconds"}`` or a number of seconds."""
+    if not isinstance(value, dict) or "seconds" not in value:
+        return _text(value)
+    whole, part = _number(value["seconds"]), _number(value.get("microseconds"))
+    if not isinstance(whole, (int, float)):
+        return ""
+    return f"{int(whole)}.{int(part) if isinstance(part, (int, float)) else 0:06d}"
+
+
+def _tres(items: Any, *, mib: bool) -> str:
+    """Turn a list of TRES into sacct's text."""
+    if isinstance(items, str):
+        return items
+    found = []
+    for item in items if isinstance(items, list) else ():
+        kind, name, size = _at(item, "type"), _at(item, "name"), _number(_at(item, "count"))
+        if isinstance(kind, str) and isinstance(size, (int, float)):
+            key = f"{kind}/{name}" if isinstance(name, str) and name else kind
+            found.append(f"{key}={int(size)}{'M' if mib and kind == 'mem' else ''}")
+    return ",".join(found)
+
+
+def _rows_of(job: dict[str, Any]) -> list[dict[str, str]]:
+    """Give the row of a job and those of its steps; none where it has no id."""
+    row = _flat(job)
+    key = _job_id(job, row.get("jobid") or row.get("jobidraw", ""))
+    if JOB_ID.fullmatch(key) is None:
+        return []
+    row["jobid"] = key
+    _nested(job, row)
+    stats = {name: job[name] for name in _GPU_KEYS if isinstance(job.get(name), (dict, int, float))}
+    if any(name.startswith("gpu_") for name in stats):
+        row["gpu_json"] = json.dumps(stats)
+    rows = [row]
+    steps = job.get("steps")
+    for at, step in enumerate(steps if isinstance(steps, list) else ()):
+        if isinstance(step, dict):
+            rows.append(_step(step, key.partition(".")[0], at))
+    return rows
+
+
+def _flat(job: Mapping[str, Any]) -> dict[str, str]:
+    """Take what is named as sacct names it."""
+    row: dict[str, str] = {}
+    for key, value in job.items():
+        name = plain(str(key))
+        name = _ALIASES.get(name, name)
+        if name not in KNOWN:
+            continue
+        if name == "elapsed" and not isinstance(value, str):
+            name = "elapsedraw"
+        if name == "timelimit" and not isinstance(value, str):
+            name = "timelimitraw"
+        text = _exit(value) if name == "exitcode" and not isinstance(value, str) else _text(value)
+        if text:
+            row.setdefault(name, text)
+    return row
+
+
+def _exit(value: Any) -> str:
+    code = _number(_at(value, "return_code"))
+    signal = _at(value, "signal")
+    signal = signal if not isinstance(signal, dict) or "number" in signal else (
+        signal["id"] if "id" in signal else signal.get("signal_id")
+    )  # fmt: skip
+    number = _number(signal)
+    if code is None and number is None:
+        status = _number(value)  # as wait() gives it
+        if not isinstance(status, (int, float)):
+            return ""
+        code, number = int(status) >> 8, int(status) & 0x7F
+    return f"{code if isinstance(code, int) else 0}:{number if isinstance(number, int) else 0}"
+
+
+def _job_id(job: Mapping[str, Any], given: str) -> str:
+    """Give the id as sacct shows it: ``array_task``, ``array_[tasks]``, ``het+offset``."""
+    array = job.get("array")
+    if isinstance(array, dict):
+        of, task, many = array.get("job_id"), array.get("task_id"), array.get("task")
+    else:
+        of, task, many = (
+            job.get("array_job_id"), job.get("array_task_id"), job.get("array_task_string")
+        )  # fmt: skip
+    of_id, task_id = _text(of), _text(task)
+    if of_id not in ("", "0"):
+        if task_id.isdigit():
+            return f"{of_id}_{task_id}"
+        if isinstance(many, str) and many and isinstance(array, dict | None):
+            return f"{of_id}_[{many}]"
+    het = job.get("het")
+    if isinstance(het, dict):
+        of, offset = het.get("job_id"), het.get("job_offset")
+    else:
+        of, offset = job.get("het_job_id"), job.get("het_job_offset")
+    of_id, offset_id = _text(of), _text(offset)
+    if of_id not in ("", "0") and offset_id.isdigit():
+        return f"{of_id}+{offset_id}"
+    return given
+
+
+def _nested(job: Mapping[str, Any], row: dict[str, str]) -> None:
+    """Take what sacct --json keeps in objects."""
+
+    def put(name: str, text: str) -> None:
+        if text:
+            row[name] = text
+
+    given = _text(job.get("job_id"))
+    put("jobidraw", given if given.isdigit() else "")
+    put("state", _text(_at(job, "state", "current")))
+    put("reason", _text(_at(job, "state", "reason")))
+    put("sluid", _text(job.get("sluid")))
+    put("user", _text(_at(job, "association", "user")) if not row.get("user") else "")
+    time = job.get("time")
+    for name, key in _TIMES:
+        put(name, _text(_at(time, key)))
+    put("totalcpu", _seconds(_at(time, "total")))
+    put("reqcpus", _text(_at(job, "required", "CPUs")))
+    put("reqmem", _memory(job.get("required")) or _memory(job))
+    put("alloctres", _tres(_at(job, "tres", "allocated"), mib=True))
+    put("reqtres", _tres(_at(job, "tres", "requested"), mib=True))
+    nodes = _text(job.get("allocation_nodes"))
+    put("allocnodes", "" if nodes == "0" else nodes)
+    comment = job.get("comment")
+    put("comment", _text(_at(comment, "job")))
+    put("admincomment", _text(_at(comment, "administrator")))
+
+
+def _memory(required: Any) -> str:
+    for name, per in (("memory_per_cpu", "c"), ("memory_per_node", "n"), ("memory", "n")):
+        size = _number(_at(required, name))
+        if not isinstance(size, (int, float)):
+            size = None
+            raw = _at(required, name)
+            if isinstance(raw, int) and raw >= _PER_CPU and raw - _PER_CPU < 1 << 40:
+                size, per = raw - _PER_CPU, "c"
+        if size is not None and int(size) >= _PER_CPU:
+            size, per = int(size) - _PER_CPU, "c"
+        if size:
+            return f"{int(size)}M{per}"
+    return ""
+
+
+def _step(step: Mapping[str, Any], job: str, at: int) -> dict[str, str]:
+    """Give the row of a step."""
+    identity = _at(step, "step", "id")
+    if isinstance(identity, dict):
+        identity = identity.get("step_id")
+    name = _text(identity).rpartition(".")[2] or _text(_at(step, "step", "name"))
+    if JOB_ID.fullmatch(f"{job}.{name}") is None:
+        name = f"step{at}"
+    time, used = step.get("time"), _at(step, "tres", "requested")
+    row = {
+        "jobid": f"{job}.{name}",
+        "state": _text(step.get("state")),
+        "start": _text(_at(time, "start")),
+        "end": _text(_at(time, "end")),
+        "elapsedraw": _text(_at(time, "elapsed")),
+        "totalcpu": _seconds(_at(time, "total")),
+        "ntasks": _text(_at(step, "tasks", "count")),
+        "nnodes": _text(_at(step, "nodes", "count")),
+        "exitcode": _exit(step.get("exit_code")),
+        "tresusageinmax": _tres(_at(used, "max"), mib=False),
+        "tresusageintot": _tres(_at(used, "total"), mib=False),
+        "tresusageouttot": _tres(_at(step, "tres", "consumed", "total"), mib=False),
+        "consumedenergyraw": _text(_at(step, "statistics", "energy", "consumed")),
+    }
+    return {key: text for key, text in row.items() if text}

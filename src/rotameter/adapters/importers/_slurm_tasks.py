@@ -1,0 +1,339 @@
+"""Rows of the trace's table ``tasks`` out of jobs and their steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rotameter.adapters.importers import _slurm_gpu as gpu
+from rotameter.adapters.importers._slurm_jobs import Joined
+from rotameter.adapters.importers._slurm_use import Use, column, either, positive, used
+from rotameter.adapters.importers._slurm_values import MISSING_NS
+
+if TYPE_CHECKING:
+    from rotameter.adapters.importers.building import Builder
+
+__all__ = ["add_tasks"]
+
+_ENDED, _RUNNING, _PENDING = 0, 1, 2
+_OOM_SIGNAL = 125
+_SHOWN = 5
+
+
+def _texts(values: Any, n: int) -> Any:
+    return pa.nulls(n, pa.string()) if values is None else values
+
+
+def _mask(values: Any) -> Any:
+    return values.to_numpy(zero_copy_only=False)
+
+
+def _ns(values: Any) -> Any:
+    return pa.array(values, pa.int64(), mask=values == MISSING_NS)
+
+
+def add_tasks(joined: Joined, build: Builder) -> None:
+    """Add one row a run of a job."""
+    n, jobs = joined.n, joined.jobs
+    use = used(joined)
+    phase = jobs.get("phase", np.zeros(n, dtype=np.int8))
+    clock = _Clock(joined, use, phase)
+    requested, per_job = _requested(jobs, n)
+    stats = gpu.read(joined, clock.wall)
+    outcome, kinds, error = _outcomes(joined, use)
+    oom = np.array(outcome) == "oom"
+    peak, peak_kind, filled = _peaks(use, stats, requested, per_job, oom)
+    cpu = either(column(jobs, "cpu", n), use.cpu)
+    cpu = np.where(clock.ran & (phase == _ENDED), cpu, np.nan)
+    cpu = either(positive(cpu), stats.cpu_s)
+    read = positive(either(column(jobs, "read", n), use.read))
+    write = positive(either(column(jobs, "write", n), use.write))
+    energy = either(column(jobs, "energy", n), use.energy)
+    code, signal = column(jobs, "code", n), column(jobs, "signal", n)
+    over = clock.ran & (phase == _ENDED)
+    gpu_memory = positive(either(stats.memory, use.gpu_memory))
+    columns = {
+        "task_id": jobs["key"],
+        "attempt": joined.attempt,
+        "run_id": _run_ids(jobs, n),
+        "group": _groups(jobs, n),
+        **{name: _texts(jobs.get(name), n) for name in ("host", "user", "account", "queue")},
+        "priority": column(jobs, "priority", n),
+        **clock.columns(),
+        "outcome": outcome,
+        "outcome_kind": kinds,
+        "error": error,
+        "cpu_s": cpu,
+        "gpu_s": stats.busy_s,
+        "peak_memory_bytes": peak,
+        "peak_memory_kind": peak_kind,
+        "read_bytes": read,
+        "write_bytes": write,
+        "io_kind": _kind(~np.isnan(either(read, write)), "sampled"),
+        "gpu_peak_bytes": gpu_memory,
+        "gpu_kind": _gpu_kinds(stats, gpu_memory),
+        "energy_j": energy,
+        "energy_meter": _kind(~np.isnan(energy), "slurm acct_gather_energy"),
+        "energy_quality": _kind(~np.isnan(energy), "estimate"),
+        **requested,
+        "requested_wall_s": positive(column(jobs, "limit", n)),
+        **_granted(jobs, n, clock.ran, stats),
+        "features": _features(jobs, n),
+        "exit_code": np.where(over, code, np.nan),
+        "signal": np.where(over, signal, np.nan),
+        "source": pa.array(["slurm"] * n, pa.string()),
+    }
+    build.extend("tasks", columns)
+    _samples(joined, use, stats, peak, clock, build)
+    _warn(joined, use, stats, np.array(outcome), build)
+    _say_missing(peak, clock.ran & (phase == _ENDED), filled, build)
+
+
+class _Clock:
+    """When each job was submitted, began and ended, and how long it ran."""
+
+    def __init__(self, joined: Joined, use: Use, phase: Any) -> None:
+        jobs, n = joined.jobs, joined.n
+        blank = np.full(n, MISSING_NS, dtype=np.int64)
+        self.submit, self.eligible, self.start, self.end = (
+            jobs.get(name, blank).copy() for name in ("submit", "eligible", "start", "end")
+        )
+        wall = column(jobs, "wall", n)
+        made = joined.made
+        self.start = np.where(made, use.first, self.start)
+        self.end = np.where(made, use.last, self.end)
+        wall = np.where(made, use.wall, wall)
+        self.start[phase == _PENDING] = MISSING_NS
+        self.end[phase != _ENDED] = MISSING_NS
+        # A job that was cancelled in the queue may have a start, but never had a CPU or a node.
+        host = jobs.get("host")
+        homeless = np.zeros(n, dtype=bool) if host is None else _mask(pc.is_null(host))
+        self.start[(wall == 0) & ((column(jobs, "cpus", n) == 0) | homeless)] = MISSING_NS
+        begun, done = self.start != MISSING_NS, self.end != MISSING_NS
+        # With a column of starts, a job without one never ran, unless it lasted.
+        never = ~begun & ~(wall > 0) & ("start" in jobs) | (phase == _PENDING)
+        lasted = (phase == _ENDED) & (wall > 0)
+        span = np.where(np.isnan(wall), 0, wall) * 1e9
+        late = lasted & begun & ~done
+        self.end[late] = self.start[late] + span[late].astype(np.int64)
+        early = lasted & done & ~begun & ("start" not in jobs)
+        self.start[early] = self.end[early] - span[early].astype(np.int64)
+        both = (self.start != MISSING_NS) & (self.end != MISSING_NS) & (self.end >= self.start)
+        apart = np.where(both, self.end, 0) - np.where(both, self.start, 0)
+        self.wall = np.where(np.isnan(wall) & both, apart / 1e9, wall)
+        self.wall[phase == _PENDING] = np.nan
+        self.ran = ~never
+
+    def columns(self) -> dict[str, Any]:
+        """Give the times as columns of the schema."""
+        return {
+            "submitted_ns": _ns(self.submit),
+            "ready_ns": _ns(self.eligible),
+            "started_ns": _ns(self.start),
+            "ended_ns": _ns(self.end),
+            "wall_s": self.wall,
+        }
+
+
+def _requested(jobs: Any, n: int) -> tuple[dict[str, Any], Any]:
+    """Give what was asked for; a request a CPU or a node is multiplied out."""
+    tres = {key: column(jobs, f"tres_req_{key}", n) for key in ("cpus", "memory", "nodes", "gpus")}
+    cores = positive(either(column(jobs, "req_cpus", n), tres["cpus"]))
+    nodes = positive(either(column(jobs, "req_nodes", n), tres["nodes"]))
+    given_cpus = positive(either(column(jobs, "cpus", n), column(jobs, "tres_cpus", n)))
+    given_nodes = positive(either(column(jobs, "nodes", n), column(jobs, "tres_nodes", n)))
+    memory = column(jobs, "req_memory", n)
+    per = jobs.get("req_per", np.zeros(n, dtype=np.int8))
+    times = np.select(
+        [per == 1, per == 2],
+        [either(given_cpus, cores), either(given_nodes, nodes)],
+        default=1.0,
+    )
+    memory = memory * times
+    memory = positive(memory)
+    # "0" means all of the node: no number, and what ReqTRES then says is no wish either.
+    memory = np.where(per == 3, np.nan, either(memory, tres["memory"]))
+    columns = {
+        "requested_cores": cores,
+        "requested_memory_bytes": memory,
+        "requested_gpus": tres["gpus"],
+        "requested_nodes": nodes,
+    }
+    known = either(memory, column(jobs, "tres_memory", n))
+    return columns, known
+
+
+def _granted(jobs: Any, n: int, ran: Any, stats: gpu.Stats) -> dict[str, Any]:
+    cores = either(column(jobs, "cpus", n), column(jobs, "tres_cpus", n))
+    nodes = either(column(jobs, "nodes", n), column(jobs, "tres_nodes", n))
+    gpus = either(column(jobs, "tres_gpus", n), stats.gpus)
+    columns = {
+        "granted_cores": positive(cores),
+        "granted_memory_bytes": column(jobs, "tres_memory", n),
+        "granted_gpus": gpus,
+        "granted_gpu_memory_bytes": stats.total_memory,
+        "granted_nodes": positive(nodes),
+    }
+    return {name: np.where(ran, values, np.nan) for name, values in columns.items()}
+
+
+def _outcomes(joined: Joined, use: Use) -> tuple[list[str], list[str], list[str | None]]:
+    jobs, n = joined.jobs, joined.n
+    outcome = jobs["outcome"].to_pylist() if "outcome" in jobs else ["unknown"] * n
+    outcome = [word or "unknown" for word in outcome]
+    kinds = ["reported" if "outcome" in jobs else "inferred"] * n
+    error: list[str | None] = jobs["error"].to_pylist() if "error" in jobs else [None] * n
+    reasons = jobs["reason"].to_pylist() if "reason" in jobs else None
+    if reasons is not None:
+        for i, reason in enumerate(reasons):
+            if reason and outcome[i] not in ("ok", "running"):
+                error[i] = f"{error[i]}: {reason}" if error[i] else reason
+    signal = column(jobs, "signal", n)
+    # A step killed for memory fails its job; some versions call that FAILED, with signal 125.
+    failed = np.array([word == "failed" for word in outcome], dtype=bool)
+    for i in np.flatnonzero(failed & (use.killed | (signal == _OOM_SIGNAL))).tolist():
+        outcome[i], kinds[i] = "oom", "inferred"
+    for i in np.flatnonzero(joined.made).tolist():
+        kinds[i] = "inferred"
+    return outcome, kinds, error
+
+
+def _peaks(use: Use, stats: gpu.Stats, requested: Any, known: Any, oom: Any) -> Any:
+    """Give peaks and how they were obtained; where memory ran out, at least the request."""
+    from_stats = np.isnan(use.peak) & ~np.isnan(stats.host_memory)
+    peak = np.where(from_stats, stats.host_memory, use.peak)
+    peak = np.where(oom, np.fmax(peak, known), peak)
+    bounded = oom | use.killed | (use.bounded & ~from_stats)
+    kinds = np.where(bounded, "lower_bound", "sampled").astype(object)
+    kinds[from_stats & ~bounded & (stats.nodes > 1)] = "upper_bound"
+    kinds[np.isnan(peak)] = None
+    return peak, pa.array(kinds.tolist(), pa.string()), from_stats
+
+
+def _kind(mask: Any, word: str) -> Any:
+    return pc.if_else(pa.array(mask), pa.scalar(word), pa.scalar(None, pa.string()))
+
+
+def _gpu_kinds(stats: gpu.Stats, memory: Any) -> Any:
+    kinds = np.full(len(memory), None, dtype=object)
+    known = ~np.isnan(memory)
+    kinds[known | ~np.isnan(stats.busy_s)] = "sampled"
+    # Each GPU's own largest value, added up: they need not have come at once.
+    kinds[known & (stats.counted > 1)] = "upper_bound"
+    return pa.array(kinds.tolist(), pa.string())
+
+
+def _run_ids(jobs: Any, n: int) -> Any:
+    known = [jobs[name] for name in ("sluid", "raw", "key") if name in jobs]
+    return pc.coalesce(*known) if n else known[0]
+
+
+def _groups(jobs: Any, n: int) -> Any:
+    """Group by job name; by rule for Snakemake (its job name is the run's id)."""
+    names = jobs.get("name")
+    array = pc.extract_regex(jobs["key"], r"^(?P<of>(?:.*:)?\d+)_").field("of")
+    array = pc.if_else(pc.equal(pc.fill_null(array, ""), ""), pa.scalar(None, pa.string()), array)
+    of_array = pc.binary_join_element_wise("array", array, " ")
+    if names is None:
+        return of_array
+    comment = jobs.get("comment")
+    if comment is not None:
+        uuid = pc.match_substring_regex(names, r"^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$")
+        rule = pc.match_substring_regex(comment, r"^(?:rule|group)_\w+$")
+        names = pc.if_else(
+            pc.fill_null(pc.and_(uuid, rule), False),
+            comment,
+            names,
+        )
+    return pc.coalesce(names, of_array)
+
+
+def _features(jobs: Any, n: int) -> Any:
+    unlimited = jobs.get("unlimited")
+    if unlimited is None or not unlimited.any():
+        return [None] * n
+    return [{"wall_limit_unlimited": 1.0} if yes else None for yes in unlimited.tolist()]
+
+
+def _samples(
+    joined: Joined, use: Use, stats: gpu.Stats, peak: Any, clock: _Clock, build: Builder
+) -> None:
+    """Keep what no column holds: bounds, GPU by GPU."""
+    keys = joined.jobs["key"]
+    above = use.bounded & (use.upper > np.nan_to_num(peak, nan=0.0))
+    groups = [
+        ("peak_memory_upper_bound_bytes", np.where(above, use.upper, np.nan), "upper_bound"),
+        ("gpu_utilization_peak_percent", use.gpu_percent, "sampled"),
+        ("gpus_idle", stats.idle, "sampled"),
+    ]
+    for metric, values, quality in groups:
+        rows = np.flatnonzero(~np.isnan(values))
+        if len(rows):
+            build.extend(
+                "samples",
+                {
+                    "at_ns": _ns(clock.end[rows]),
+                    "subject": keys.take(pa.array(rows)),
+                    "metric": [metric] * len(rows),
+                    "value": values[rows],
+                    "quality": [quality] * len(rows),
+                },
+            )
+    if stats.readings:
+        rows_, metrics, values_ = zip(*stats.readings, strict=True)
+        build.extend(
+            "samples",
+            {
+                "at_ns": _ns(clock.end[np.array(rows_)]),
+                "subject": keys.take(pa.array(rows_)),
+                "metric": list(metrics),
+                "value": list(values_),
+                "quality": ["sampled"] * len(rows_),
+            },
+        )
+
+
+def _names(joined: Joined, mask: Any) -> str:
+    rows = np.flatnonzero(mask)
+    shown = ", ".join(joined.jobs["key"].take(pa.array(rows[:_SHOWN])).to_pylist())
+    return shown + (f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else "")
+
+
+def _warn(joined: Joined, use: Use, stats: gpu.Stats, outcome: Any, build: Builder) -> None:
+    survived = use.killed & (outcome == "ok")
+    if survived.any():
+        build.warn(f"a step was OOM-killed in a job that completed: {_names(joined, survived)}")
+    if joined.made.any():
+        build.warn(
+            "only steps of a job are here, not the job itself (its request is unknown): "
+            f"{_names(joined, joined.made)}"
+        )
+    restarts = column(joined.jobs, "restarts", joined.n)
+    hidden = (restarts > 0) & (joined.attempt == 1)
+    several = np.isin(
+        joined.jobs["key"].to_numpy(zero_copy_only=False),
+        joined.jobs["key"].filter(pa.array(joined.attempt > 1)).to_numpy(zero_copy_only=False),
+    ) if hidden.any() else hidden  # fmt: skip
+    if (hidden & ~several).any():
+        build.warn(
+            "jobs ran before and their earlier runs are not in the listing (sacct -D shows them): "
+            f"{_names(joined, hidden & ~several)}"
+        )
+    if stats.over:
+        build.warn(f"a GPU utilisation above 100 % in {stats.over:,} readings")
+
+
+def _say_missing(peak: Any, ended: Any, filled: Any, build: Builder) -> None:
+    lack, of = int((np.isnan(peak) & ended).sum()), int(ended.sum())
+    if lack:
+        jobs = "1 job" if lack == 1 else f"{lack:,} jobs"
+        build.not_measured(
+            f"memory of {jobs} without memory data (of {of:,} that ran): no step reported MaxRSS"
+        )
+    if filled.any():
+        build.not_measured(
+            f"MaxRSS of {int(filled.sum()):,} jobs: their memory is that of jobstats"
+        )

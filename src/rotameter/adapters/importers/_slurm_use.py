@@ -1,0 +1,111 @@
+"""What the steps of each job used, over all steps of all jobs at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from rotameter.adapters.importers._slurm_jobs import Joined
+from rotameter.adapters.importers._slurm_values import MISSING_NS
+
+__all__ = ["Use", "column", "either", "positive", "used"]
+
+
+@dataclass(slots=True)
+class Use:
+    """What the steps of each job used; NaN is unknown."""
+
+    peak: Any
+    upper: Any
+    bounded: Any
+    cpu: Any
+    read: Any
+    write: Any
+    energy: Any
+    wall: Any
+    first: Any
+    last: Any
+    gpu_memory: Any
+    gpu_percent: Any
+    killed: Any
+
+
+def column(table: Any, name: str, n: int) -> Any:
+    values = table.get(name)
+    return np.full(n, np.nan) if values is None else values
+
+
+def _most(n: int, at: Any, values: Any) -> Any:
+    out = np.full(n, -np.inf)
+    good = ~np.isnan(values)
+    np.maximum.at(out, at[good], values[good])
+    return np.where(np.isinf(out), np.nan, out)
+
+
+def _sum(n: int, at: Any, values: Any) -> Any:
+    good = ~np.isnan(values)
+    total = np.bincount(at[good], weights=values[good], minlength=n)
+    known = np.bincount(at[good], minlength=n) > 0
+    return np.where(known, total, np.nan)
+
+
+def positive(values: Any) -> Any:
+    """Take 0 as "no sample was taken": what ran has some memory, some I/O, some CPU time."""
+    return np.where((values > 0) & (values <= 2.0**53), values, np.nan)
+
+
+def used(joined: Joined) -> Use:
+    jobs, steps, n, at = joined.jobs, joined.steps, joined.n, joined.job_of
+    m = len(at)
+    rss = positive(column(steps, "rss", m))
+    tasks = column(steps, "tasks", m)
+    own = positive(column(jobs, "rss", n))
+    own_tasks = column(jobs, "tasks", n)
+    peak = np.fmax(_most(n, at, rss), own)
+    most = np.fmax(_most(n, at, rss * np.fmax(tasks, 1)), own * np.fmax(own_tasks, 1))
+    # A step on several nodes has several tasks, even where their number was not asked for.
+    several = (tasks > 1) | (np.isnan(tasks) & (column(steps, "nodes", m) > 1))
+    bounded = np.zeros(n, dtype=bool)
+    bounded[at[several & ~np.isnan(rss)]] = True
+    bounded |= (own_tasks > 1) & ~np.isnan(own)
+    killed = np.zeros(n, dtype=bool)
+    outcome = steps.get("outcome")
+    if outcome is not None and m:
+        oom = pc.fill_null(pc.equal(outcome, "oom"), False).to_numpy(zero_copy_only=False)
+        killed[at[oom]] = True
+    times = {}
+    for name, pick in (("start", np.minimum), ("end", np.maximum)):
+        values = steps.get(name)
+        edge = np.iinfo(np.int64).max if name == "start" else MISSING_NS
+        out = np.full(n, edge, dtype=np.int64)
+        if values is not None and m:
+            good = values != MISSING_NS
+            pick.at(out, at[good], values[good])
+        times[name] = np.where(out == edge, MISSING_NS, out)
+    return Use(
+        peak=peak,
+        upper=most,
+        bounded=bounded,
+        cpu=_sum(n, at, column(steps, "cpu", m)),
+        read=_sum(n, at, column(steps, "read", m)),
+        write=_sum(n, at, column(steps, "write", m)),
+        energy=_most(n, at, column(steps, "energy", m)),
+        wall=_most(n, at, column(steps, "wall", m)),
+        first=times["start"],
+        last=times["end"],
+        gpu_memory=np.fmax(
+            _most(n, at, column(steps, "gpu_memory", m)), column(jobs, "gpu_memory", n)
+        ),
+        gpu_percent=np.fmax(
+            _most(n, at, column(steps, "gpu_peak_percent", m)),
+            column(jobs, "gpu_peak_percent", n),
+        ),
+        killed=killed,
+    )
+
+
+def either(first: Any, second: Any) -> Any:
+    return np.where(np.isnan(first), second, first)
