@@ -30,6 +30,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (about a minute)"
 	@$(PIP) install -q -c constraints.txt setuptools wheel
 	@$(PIP) install -q -c constraints.txt --no-build-isolation -e '.[dev]'
+	@# Its reader of logs needs no more than these; its plots would bring a dozen packages.
+	@$(PIP) install -q -c constraints.txt --no-deps darshan cffi pycparser
 	@touch $@
 
 demo: $(STAMP)

@@ -129,6 +129,9 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
     # The user's program ended: exit_code, or text = redacted error.
     "run_ended": ("exit_code", "signal", "text", "reason"),
     "scheduler_lost": ("reason",),
+    # Of imported traces: a mark without duration, and a pilot job's state.
+    "instant": ("worker", "task_id", "text"),
+    "block_status": ("text", "reason", "host"),
 }
 """Event kind → the detail columns that it fills (subject and at_ns always)."""
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rotameter.adapters.exporters.perfetto import Exporter
 from rotameter.adapters.importers import chrome_trace, reading
-from rotameter.errors import UsageError
+from rotameter.errors import TraceError, UsageError
 from rotameter.profiler.trace import Trace
 from rotameter.testing import import_bytes
 
@@ -156,12 +156,20 @@ def test_gzip_and_options_and_the_same_bytes(tmp_path):
     assert export(trace, tmp_path / "t.json.gz") == plain == export(trace, tmp_path / "u.json")
     with pytest.raises(UsageError):
         Exporter().write(trace, str(tmp_path / "v.json"), color=True)
+    with pytest.raises(TraceError, match="cannot write"):
+        Exporter().write(trace, str(tmp_path / "none" / "v.json"))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["t.json", "t.json.gz", "u.json"]
 
 
 def test_an_empty_trace_is_a_file_too(tmp_path):
     data, *_ = validate(export(Trace.from_tables({}), tmp_path / "t.json"))
     assert data["traceEvents"] == []
+
+
+def test_what_belongs_to_no_worker_is_in_one_process(tmp_path):
+    rows = {**FULL, "tasks": [{**FULL["tasks"][0], "worker": None}]}
+    _, _, processes, _ = validate(export(Trace.from_tables(rows), tmp_path / "t.json"))
+    assert sorted(processes.values()) == ["(no worker)", "w"]
 
 
 def test_hostile_names_stay_text(tmp_path):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rotameter import __version__
 from rotameter.profiler.live.redact import redact
-from rotameter.profiler.schema import OUTCOMES, TABLES, arrow_schema
+from rotameter.profiler.schema import EVENT_KINDS, OUTCOMES, TABLES, arrow_schema
 from rotameter.profiler.trace import Trace
 
 __all__ = ["Builder"]
@@ -100,7 +100,9 @@ class Builder:
             self._not_measured.append(what)
 
     def event(self, kind: str, at_ns: int | None = None, **columns: Any) -> None:
-        """Add an event of the schema."""
+        """Add an event of the schema; a kind that it does not know is our bug (ValueError)."""
+        if kind not in EVENT_KINDS:
+            raise ValueError(f"{self.importer}: no event kind {kind!r} in the schema")
         self._rows["events"].append({"at_ns": at_ns, "kind": kind, **columns})
 
     # -- the trace ----------------------------------------------------------------------------
