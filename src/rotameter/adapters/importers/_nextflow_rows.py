@@ -1,0 +1,305 @@
+"""Rows of a Nextflow trace to attempts of tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rotameter.adapters.importers._nextflow_values import FIELDS, is_null, parse
+from rotameter.profiler.live.redact import redact
+
+__all__ = ["ENERGY", "Attempt", "Link", "chain", "link", "make"]
+
+_OUTCOMES = {
+    "COMPLETED": "ok",
+    "FAILED": "failed",
+    "CACHED": "cached",
+    "ABORTED": "cancelled",
+    "RUNNING": "running",
+}
+_COMMA = re.compile(r"\d,\d")
+_SIGNALS = 64
+_KILL = 128 + 9
+_LIMIT_EXITS = frozenset((_KILL, 140, 143, None))
+_SLACK_NS = 2 * 10**9
+ENERGY = "energy_consumption"
+"""The column of the plug-in nf-co2footprint."""
+_ENERGY = re.compile(r"([\d.,]+)\s*([munkM]?)Wh")
+_PREFIX = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6}
+
+Warn = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One row of a trace: the columns of ``tasks``, what has none, and what joins it to others."""
+
+    row: dict[str, Any]
+    samples: dict[str, float] = field(default_factory=dict)
+    native_id: str | None = None
+    hash: str | None = None
+    workdir: str | None = None
+    tried: int | None = None
+    zoned: bool | None = None
+    """Whether its times carry a zone (raw form); None where it has none."""
+    guessed_start: bool = False
+    """Whether the start is not the trace's but its end less realtime."""
+    file: str = ""
+    line: int | None = None
+
+
+def make(fields: Mapping[str, str], warn: Warn) -> Attempt:
+    """Read one row."""
+    value = _values(fields, warn)
+    status = value.get("status") or ""
+    outcome = _OUTCOMES.get(status, "unknown")
+    process, name, tag = (value.get(c) for c in ("process", "name", "tag"))
+    if name is None and process is not None:
+        name = f"{process} ({tag})" if tag else process
+    key = value.get("hash") or value.get("native_id") or value.get("task_id")
+    name = name or (f"task {key}" if key else None)
+    row: dict[str, Any] = {
+        "task_id": None if name is None else redact(name),
+        "run_id": key,
+        "group": redact(process or _process(name or "")) or None,
+        "host": value.get("hostname"),
+        "queue": value.get("queue"),
+        "outcome": outcome,
+        "outcome_kind": "reported",
+        "wall_s": value.get("realtime"),
+        "exit_code": value.get("exit"),
+        "requested_cores": value.get("cpus") or None,
+        "requested_memory_bytes": value.get("memory") or None,
+        "requested_disk_bytes": value.get("disk") or None,
+        "requested_wall_s": value.get("time") or None,
+        "source": "nextflow",
+    }
+    made = Attempt(row, {}, value.get("native_id"), value.get("hash"), value.get("workdir"))
+    made.tried = value.get("attempt")
+    _set_times(made, value)
+    _set_use(made, value)
+    _set_end(made, value, status)
+    _set_energy(made, fields)
+    if outcome == "cached":
+        _of_an_earlier_run(made)
+    return made
+
+
+def _values(fields: Mapping[str, str], warn: Warn) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for column, text in fields.items():
+        kind = FIELDS.get(column)
+        if kind is None:
+            continue
+        if "," in text and kind not in ("text", "word") and _COMMA.search(text):
+            warn("decimal comma: values such as 315,6 MB are read as 315.6 MB")
+        try:
+            found[column] = parse(column, text)
+        except ValueError:
+            warn(f"values of the column {column} that cannot be read are left out")
+    return found
+
+
+def _process(name: str) -> str:
+    """Give the process of a task called "process (tag)".
+
+    Examples
+    --------
+    >>> _process("A:B:FASTQC (S1 (rep 2))"), _process("MULTIQC")
+    ('A:B:FASTQC', 'MULTIQC')
+    """
+    return name.partition(" (")[0] if name.endswith(")") else name
+
+
+def _set_times(made: Attempt, value: Mapping[str, Any]) -> None:
+    row = made.row
+    at: dict[str, int] = {}
+    for column in ("submit", "start", "complete"):
+        if value.get(column) is not None:
+            at[column], zoned = value[column]
+            made.zoned = zoned if made.zoned is None else made.zoned
+            if zoned != made.zoned:
+                del at[column]
+    submit, start, end = (at.get(c) for c in ("submit", "start", "complete"))
+    duration, wall = value.get("duration"), value.get("realtime")
+    if end is None and submit is not None and duration is not None:
+        end = submit + round(duration * 1e9)
+    if submit is None and end is not None and duration is not None and duration > 0:
+        submit = end - round(duration * 1e9)
+    if start is None and end is not None and wall is not None:
+        # Not written: what is between submission and this is waiting and staging.
+        start, made.guessed_start = end - round(wall * 1e9), True
+        start = start if submit is None else max(start, submit)
+    elif start is not None and end is not None and wall is not None:
+        staging = (end - start) / 1e9 - wall
+        if staging > 0:
+            made.samples["staging_s"] = staging
+    row.update(submitted_ns=submit, started_ns=start, ended_ns=end)
+
+
+def _set_use(made: Attempt, value: Mapping[str, Any]) -> None:
+    row, wall = made.row, value.get("realtime")
+    peak = value.get("peak_rss") or None
+    if peak is not None:
+        row.update(peak_memory_bytes=peak, peak_memory_kind="sampled")
+    elif value.get("rss"):
+        # Before 19.02 the last reading, not the highest.
+        row.update(peak_memory_bytes=value["rss"], peak_memory_kind="lower_bound")
+    known = "peak_rss" if "peak_rss" in value else "rss"
+    if value.get(known) == 0 and not value.get("%cpu"):
+        # All zero: over before the first reading. That is no measurement.
+        value = {c: v for c, v in value.items() if c in ("peak_vmem", "vmem") and v}
+    percent = value.get("%cpu")
+    if percent is not None and wall is not None:
+        row["cpu_s"] = percent / 100 * wall
+    read, write = value.get("rchar"), value.get("wchar")
+    if read is None and write is None:
+        read, write = value.get("read_bytes"), value.get("write_bytes")
+    else:
+        _sample(made, "disk_read_bytes", value.get("read_bytes"))
+        _sample(made, "disk_write_bytes", value.get("write_bytes"))
+    row.update(read_bytes=read, write_bytes=write)
+    if read is not None or write is not None:
+        row["io_kind"] = "estimate"
+    _sample(made, "peak_vmem_bytes", value.get("peak_vmem") or None)
+    _sample(made, "vmem_bytes", value.get("vmem") or None)
+
+
+def _sample(made: Attempt, name: str, value: float | None) -> None:
+    if value is not None:
+        made.samples[name] = float(value)
+
+
+def _set_end(made: Attempt, value: Mapping[str, Any], status: str) -> None:
+    """Say how it ended: a kill by signal 9 is taken for out of memory, which may be wrong."""
+    row, code = made.row, value.get("exit")
+    said = []
+    if code is not None and 128 < code <= 128 + _SIGNALS:
+        row["signal"] = code - 128
+    if row["outcome"] == "unknown":
+        said.append(redact(status) or "no status")
+    elif row["outcome"] == "failed":
+        said.append("no exit code" if code is None else f"exit {code}")
+        if _at_limit(row, value) and code in _LIMIT_EXITS:
+            row.update(outcome="timeout", outcome_kind="inferred")
+        elif code == _KILL:
+            row.update(outcome="oom", outcome_kind="inferred")
+            _censor(row)
+    action = value.get("error_action")
+    if action and row["outcome"] not in ("ok", "cached"):
+        said.append(f"error action {redact(action)}")
+    row["error"] = ", ".join(said) or None
+
+
+def _at_limit(row: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
+    limit = row["requested_wall_s"]
+    held = value.get("realtime")
+    if value.get("start") is not None and row["ended_ns"] is not None:
+        held = max(held or 0.0, (row["ended_ns"] - row["started_ns"]) / 1e9)
+    return bool(limit and held and held >= 0.98 * limit)
+
+
+def _censor(row: dict[str, Any]) -> None:
+    """Killed for memory: it needed at least what it had."""
+    known = [n for n in (row.get("peak_memory_bytes"), row["requested_memory_bytes"]) if n]
+    if known:
+        row.update(peak_memory_bytes=max(known), peak_memory_kind="lower_bound")
+
+
+def _set_energy(made: Attempt, fields: Mapping[str, str]) -> None:
+    """Take the energy that the co2footprint plug-in computed."""
+    text = fields.get(ENERGY)
+    match = _ENERGY.fullmatch(text.strip()) if text and not is_null(text) else None
+    if match is None or made.row["outcome"] == "cached":
+        return
+    try:
+        joules = float(match[1].replace(",", ".")) * _PREFIX[match[2]] * 3600
+    except ValueError:
+        return
+    if joules < 1e18:
+        made.row.update(energy_j=joules, energy_meter="co2footprint", energy_quality="estimate")
+
+
+def _of_an_earlier_run(made: Attempt) -> None:
+    """Keep of a cached row what says what it needs, not what would count as used again."""
+    gone = ("submitted_ns", "started_ns", "ended_ns", "cpu_s", "read_bytes", "write_bytes")
+    made.row.update(dict.fromkeys((*gone, "io_kind")))
+    made.samples = {k: v for k, v in made.samples.items() if k.endswith("vmem_bytes")}
+    made.zoned = None
+
+
+# -- which rows are attempts of one task ------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Link:
+    """What decides of which task a row is an attempt; :func:`chain` sets the last two."""
+
+    name: str
+    key: str | None
+    begin_ns: int | None
+    end_ns: int | None
+    tried: int | None
+    lost: bool
+    line: int
+    task_id: str = ""
+    attempt: int = 1
+
+
+def link(made: Attempt) -> Link:
+    """Give what :func:`chain` needs of an attempt."""
+    row = made.row
+    begin = row["submitted_ns"] if row["submitted_ns"] is not None else row["started_ns"]
+    lost = row["outcome"] not in ("ok", "cached", "running")
+    key = row["run_id"]
+    return Link(row["task_id"], key, begin, row["ended_ns"], made.tried, lost, made.line or 0)
+
+
+def chain(links: Iterable[Link], taken: set[str]) -> None:
+    """Count the attempts of each task, and give each task a name of its own, in place.
+
+    A row follows on one of the same name that went wrong before it (by the attempt column, else
+    by time); other rows of the same name are other tasks.
+    """
+    by_name: dict[str, list[Link]] = {}
+    for one in links:
+        by_name.setdefault(one.name, []).append(one)
+    for name, rows in by_name.items():
+        # With the attempt column that is the order; equal names without it go by time.
+        rows.sort(key=lambda one: (one.tried or 0, one.begin_ns or 0, one.line))
+        open_ends: list[Link] = []
+        for one in rows:
+            before = _before(one, open_ends)
+            if before is None:
+                one.task_id = _unique(name, one, taken)
+                one.attempt = one.tried if one.tried and one.tried > 0 else 1
+            else:
+                open_ends.remove(before)
+                one.task_id = before.task_id
+                one.attempt = max(one.tried or 0, before.attempt + 1)
+            if one.lost:
+                open_ends.append(one)
+
+
+def _before(one: Link, ends: list[Link]) -> Link | None:
+    for last in ends:  # what failed first is tried again first
+        if one.tried is not None and last.tried is not None and one.tried != last.tried + 1:
+            continue
+        end = last.end_ns
+        if end is None or one.begin_ns is None or one.begin_ns >= end - _SLACK_NS:
+            return last
+    return None
+
+
+def _unique(name: str, one: Link, taken: set[str]) -> str:
+    found = name
+    if found in taken and one.key:
+        found = f"{name} [{one.key}]"
+    number = 2
+    while found in taken:
+        found = f"{name} [{number}]"
+        number += 1
+    taken.add(found)
+    return found

@@ -1,0 +1,199 @@
+"""Nextflow's trace file (``-with-trace``): one row an attempt, any columns, human or raw.
+
+The format: ``TraceRecord``, ``TraceFileObserver``, ``Duration`` and ``MemoryUnit`` of Nextflow and
+the chapter on reports of its documentation (https://nextflow.io/docs/latest/reports.html).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rotameter.adapters.importers._nextflow_columns import Columns
+from rotameter.adapters.importers._nextflow_lines import Header, Record, find_header, records
+from rotameter.adapters.importers._nextflow_rows import ENERGY, Attempt, Link, chain, link, make
+from rotameter.adapters.importers.building import Builder
+from rotameter.errors import BadInput
+
+if TYPE_CHECKING:
+    from rotameter.adapters.importers.inputs import InputFile
+    from rotameter.values import Head
+
+__all__ = ["Importer"]
+
+
+class Importer:
+    """Reads trace files of Nextflow."""
+
+    name = "nextflow"
+    engine = "nextflow"
+    options: frozenset[str] = frozenset()
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+        self._zoned: bool | None = None
+
+    def sniff(self, head: Head) -> float:
+        """Look for a header with Nextflow's columns."""
+        for line in head.text.split("\n")[:20]:
+            if line.strip():
+                header = find_header(line)
+                if header is None:
+                    return 0.0
+                return 0.7 if header.unknown or "task_id" not in header.columns else 0.95
+        return 0.0
+
+    def read(self, file: InputFile, build: Builder, **options: Any) -> None:
+        """Read one trace."""
+        tasks, samples = Columns("tasks"), Columns("samples")
+        links: dict[int, list[tuple[int, Link]]] = {}
+        sampled: list[tuple[int, Link]] = []
+        for part, made in self.rows(file, build):
+            one = link(made)
+            links.setdefault(part, []).append((tasks.add(made.row), one))
+            for metric, value in made.samples.items():
+                sampled.append((samples.add(_sample(made, metric, value)), one))
+        for rows in links.values():
+            chain([one for _, one in rows], self.taken)
+            for row, one in rows:
+                tasks.put(row, "task_id", one.task_id)
+                tasks.put(row, "attempt", one.attempt)
+        for row, one in sampled:
+            samples.put(row, "subject", one.task_id)
+        tasks.give(build)
+        samples.give(build)
+
+    def attempts(self, file: InputFile, build: Builder) -> list[Attempt]:
+        """Give the attempts of one trace, numbered; for joining them with others.
+
+        Raises
+        ------
+        BadInput
+            If it is no trace.
+        """
+        found: dict[int, list[Attempt]] = {}
+        for part, made in self.rows(file, build):
+            found.setdefault(part, []).append(made)
+        for rows in found.values():
+            self.number(rows)
+        return [made for rows in found.values() for made in rows]
+
+    def number(self, rows: Sequence[Attempt]) -> None:
+        """Name the tasks of rows and number their attempts, in place."""
+        links = [link(made) for made in rows]
+        chain(links, self.taken)
+        for made, one in zip(rows, links, strict=True):
+            made.row.update(task_id=one.task_id, attempt=one.attempt)
+
+    def rows(self, file: InputFile, build: Builder) -> Iterator[tuple[int, Attempt]]:
+        """Give the rows of one trace with the number of the header that they stand under.
+
+        Rows that cannot be read go to the rejects.
+
+        Raises
+        ------
+        BadInput
+            If it is no trace.
+        """
+        header, counts = None, Counter[str]()
+        for columns, record in records(file.lines()):
+            header = columns
+            build.records_in += 1
+            made = self._attempt(file, build, record)
+            if made is not None:
+                counts[made.row["outcome"]] += 1
+                yield record.header, made
+        _say(header or _empty(file, build), counts, build)
+
+    def finish(self, build: Builder) -> None:
+        """Say what the format cannot tell."""
+        build.not_measured("dependencies and the size of inputs: Nextflow's trace has none")
+        build.not_measured(
+            "memory between readings: peak_rss is sampled every 1, 5 and then 30 seconds"
+        )
+
+    def _attempt(self, file: InputFile, build: Builder, record: Record) -> Attempt | None:
+        if record.reason is not None:
+            build.reject(file.name, record.line, record.reason)
+            return None
+        made = make(record.fields, build.warn)
+        if made.row["task_id"] is None:
+            build.reject(file.name, record.line, "neither name nor process nor an id")
+            return None
+        if record.repaired:
+            build.warn("rows that a separator or a line break in a text had shifted are put right")
+        made.file, made.line = file.name, record.line
+        self._agree_on_zone(made, build)
+        return made
+
+    def _agree_on_zone(self, made: Attempt, build: Builder) -> None:
+        """Keep the times of one kind only: with and without a zone cannot be compared."""
+        if made.zoned is None:
+            return
+        if self._zoned is None:
+            self._zoned = made.zoned
+        if made.zoned != self._zoned:
+            made.row.update(submitted_ns=None, started_ns=None, ended_ns=None)
+            kind = "local" if self._zoned else "epoch"
+            build.warn(f"{kind} times among others cannot be compared with them: left out")
+        elif not made.zoned:
+            build.local = True
+
+
+def _empty(file: InputFile, build: Builder) -> Header:
+    """Give the header of a trace without rows."""
+    for _, line in file.lines():
+        if line.strip():
+            header = find_header(line)
+            if header is not None:
+                build.warn("a trace without tasks: only its header is there")
+                return header
+            raise BadInput(
+                f"{file.name} is not a Nextflow trace: no header with name, status and times",
+                hint="the first line must name the columns",
+            )
+    raise BadInput(f"{file.name} is empty", hint="check what should have written it")
+
+
+def _sample(made: Attempt, metric: str, value: float) -> dict[str, Any]:
+    quality = "estimate" if metric == "staging_s" else "sampled"
+    row = made.row
+    return {
+        "at_ns": row["ended_ns"],
+        "subject": row["task_id"],
+        "metric": metric,
+        "value": value,
+        "quality": quality,
+    }
+
+
+def _say(header: Header, counts: Counter[str], build: Builder) -> None:
+    """Say how the numbers came about where that is not plain."""
+    columns = set(header.columns)
+    unknown = [c for c in header.unknown if c != ENERGY]
+    if unknown:
+        named = ", ".join(unknown[:8])
+        build.warn(f"columns that Nextflow itself does not write are passed over: {named}")
+    if not columns & {"submit", "start", "complete"}:
+        build.not_measured("when tasks ran: the trace has no submit, start or complete")
+    elif "start" not in columns:
+        build.not_measured(
+            "when tasks started: the trace has no column start, so it is taken as the end less "
+            "realtime; waiting and staging cannot be told apart"
+        )
+    if not columns & {"peak_rss", "rss"}:
+        build.not_measured("memory: the trace has no peak_rss")
+    if not columns & {"cpus", "memory"}:
+        build.not_measured("what tasks asked for: the trace has no cpus, memory, time")
+    cached, killed, every = counts["cached"], counts["oom"], counts.total()
+    if cached:
+        build.warn(
+            f"from the cache came {cached:,} of {every:,} tasks: their figures are those of "
+            "an earlier run; times, CPU time and bytes are left out"
+        )
+    if killed:
+        build.warn(
+            f"exit 137 (killed by signal 9) is taken as out of memory: {killed:,} of "
+            f"{every:,} attempts"
+        )

@@ -1,0 +1,232 @@
+"""Snakemake's benchmark files (``benchmark:``), TSV and JSONL, of all versions.
+
+The format: ``snakemake/benchmark.py``. One file a job, one row a repeat; ``cpu_time`` since 5.30,
+the extended columns since 8.11, ``s`` is text in JSONL until 9.13; unknown columns are accepted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rotameter.adapters.importers._nextflow_columns import Columns
+from rotameter.adapters.importers._snakemake_names import WAYS, clean, guess
+from rotameter.adapters.importers._snakemake_rows import make, mapping
+from rotameter.adapters.importers.building import Builder
+from rotameter.errors import BadInput, UsageError
+from rotameter.profiler.live.redact import redact
+
+if TYPE_CHECKING:
+    from rotameter.adapters.importers.inputs import InputFile
+    from rotameter.values import Head
+
+__all__ = ["Importer", "entries"]
+
+_SURE = ("s", "h:m:s")
+_BROKEN_LINES = 400
+_LINE_CHARS = 1 << 24
+
+
+class Importer:
+    """Reads benchmark files of Snakemake.
+
+    The option ``rule`` says where the name of the rule is, for files that do not hold it:
+    ``folder``, ``first`` or ``last`` part of the file's name, ``stem`` (all of it) or ``auto``.
+    """
+
+    name = "snakemake"
+    engine = "snakemake"
+    options: frozenset[str] = frozenset(("rule",))
+
+    def __init__(self) -> None:
+        self._kept = Columns("tasks")
+        self._unnamed: dict[str, list[int]] = {}
+        self._ids: set[str] = set()
+        self._way = "auto"
+
+    def sniff(self, head: Head) -> float:
+        """Look for the columns ``s`` and ``h:m:s``."""
+        for line in head.text.split("\n")[:20]:
+            text = line.strip()
+            if not text:
+                continue
+            if text.startswith("{"):
+                return 0.9 if '"h:m:s"' in text and '"s"' in text else 0.0
+            return 0.95 if _header(text) is not None else 0.0
+        return 0.0
+
+    def read(self, file: InputFile, build: Builder, **options: Any) -> None:
+        """Read one benchmark file."""
+        way = str(options.get("rule", "auto"))
+        if way not in WAYS:
+            raise UsageError(f"not a way to find a rule: {way!r}", hint=f"one of {', '.join(WAYS)}")
+        self._way = way
+        here: dict[str, tuple[str, int]] = {}
+        for found in rows(file, build):
+            row, named = found["_row"], found["_name"]
+            name, count = here.get(named) or (self._unique(named, file.name), 0)
+            here[named] = name, count + 1
+            # A repeat is no further attempt: each is a task of its own.
+            row["task_id"] = name if not count else f"{name} repeat {count + 1}"
+            number = self._kept.add(row)
+            if row["group"] is None:
+                self._unnamed.setdefault(file.name, []).append(number)
+
+    def finish(self, build: Builder) -> None:
+        """Name the rules that only files' names tell, and say what the format cannot tell."""
+        if self._unnamed:
+            names = list(self._unnamed)
+            rules, way = guess(names, self._way)
+            for name, numbers in self._unnamed.items():
+                for number in numbers:
+                    self._kept.put(number, "group", rules[name])
+            if len(names) > 1:
+                place = {"folder": "folder", "stem": "file name"}.get(
+                    way, f"{way} part of the name"
+                )
+                build.warn(
+                    f"{len(names):,} files do not name their rule: taken from the {place} "
+                    "(--opt rule=folder, first, last or stem)"
+                )
+        self._kept.give(build)
+        build.not_measured(
+            "when jobs ran, their retries and failures: a benchmark has only jobs "
+            "that ended well; import the run's folder for the rest"
+        )
+        build.not_measured(
+            "memory between readings: max_rss is sampled every 0.5 and later every 30 seconds"
+        )
+
+    def _unique(self, name: str, file: str) -> str:
+        """Tell jobs of several files apart that would be called the same: by folder, by number."""
+        parent = file.replace("\\", "/").rpartition("/")[0].rpartition("/")[2]
+        found = name if name not in self._ids else redact(f"{parent}/{name}")
+        number = 2
+        while found in self._ids:
+            found, number = f"{name} [{number}]", number + 1
+        self._ids.add(found)
+        return found
+
+
+def rows(file: InputFile, build: Builder) -> Iterator[dict[str, Any]]:
+    """Give the rows of a file with their names; records that cannot be read go to the rejects.
+
+    Yields
+    ------
+    dict
+        ``_row`` as for the table ``tasks``, ``_name`` of the job, ``_record`` as it was read.
+    """
+    for line, record, reason in entries(file):
+        if record is None and reason is None:
+            build.warn("a benchmark without rows: only its header is there")
+            continue
+        build.records_in += 1
+        if record is None:
+            build.reject(file.name, line, reason or "cannot be read")
+            continue
+        try:
+            row = make(record, build.warn)
+        except ValueError as error:
+            build.reject(file.name, line, str(error))
+            continue
+        yield {"_row": row, "_name": _name(file.name, row, record), "_record": record}
+
+
+def _name(file: str, row: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    cards = mapping(record.get("wildcards"))
+    if row["group"] is None:
+        return clean(file)
+    if not cards:
+        return clean(file)
+    said = ",".join(f"{k}={v}" for k, v in sorted(cards.items()))
+    return redact(f"{row['group']}[{said}]"[:400])
+
+
+def _header(line: str) -> tuple[str, ...] | None:
+    columns = tuple(part.strip() for part in line.rstrip("\r").split("\t"))
+    if not set(_SURE) <= set(columns) or len(set(columns)) < len(columns):
+        return None
+    return columns
+
+
+def entries(
+    file: InputFile,
+) -> Iterator[tuple[int, Mapping[str, Any] | None, str | None]]:
+    """Give (line, record or None, why not); (line, None, None) is a header without rows.
+
+    Raises
+    ------
+    BadInput
+        If the file is empty or no benchmark.
+    """
+    columns: tuple[str, ...] | None = None
+    held, first, seen, lines = "", 0, False, False
+    for number, line in file.lines():
+        if not line.strip() and not held:
+            continue
+        if not held and line.lstrip().startswith("{"):
+            yield (number, *_json(line))
+            seen = lines = True
+            continue
+        found = _header(line)
+        if found is not None:
+            if held:
+                yield first, None, "the row is cut"
+            columns, held = found, ""
+            continue
+        if columns is None:
+            if lines:
+                yield number, None, "not a JSON object"
+                continue
+            raise BadInput(
+                f"{file.name} is not a Snakemake benchmark: its first line does not name s, h:m:s",
+                hint="check the file",
+            )
+        seen = True
+        text, held = (f"{held}\n{line}", "") if held else (line, "")
+        first = first if text is not line else number
+        fields = text.rstrip("\r").split("\t")
+        if len(fields) < len(columns) and "params" in columns:
+            # The text of an object may hold line breaks.
+            if number - first < _BROKEN_LINES and not _starts(line, text):
+                held = text
+                continue
+            if text is not line and _starts(line, text):
+                yield first, None, "the row is cut"
+                text, fields, first = line, line.split("\t"), number
+        yield (first, *_tsv(columns, fields))
+    if held:
+        yield first, None, "the row is cut"
+    if not seen:
+        if columns is None:
+            raise BadInput(f"{file.name} is empty", hint="the job may not have ended")
+        yield 1, None, None
+
+
+def _starts(line: str, text: str) -> bool:
+    """Say whether a line that should go on with a row begins another."""
+    if text == line:
+        return False
+    fields = line.split("\t", 2)
+    return len(fields) == 3 and fields[1].count(":") == 2
+
+
+def _tsv(
+    columns: tuple[str, ...], fields: list[str]
+) -> tuple[Mapping[str, Any] | None, str | None]:
+    while len(fields) > len(columns) and not fields[-1].strip():
+        fields = fields[:-1]
+    if len(fields) != len(columns):
+        return None, f"{len(fields)} fields for {len(columns)} columns"
+    return dict(zip(columns, fields, strict=True)), None
+
+
+def _json(line: str) -> tuple[Mapping[str, Any] | None, str | None]:
+    if len(line) > _LINE_CHARS:
+        return None, "a line of more than 16 MiB"
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return None, f"not JSON: {str(error)[:80]}"
+    return (record, None) if isinstance(record, dict) else (None, "not a JSON object")

@@ -1,0 +1,140 @@
+"""Nextflow's log ``.nextflow.log``: version, command, job ids and what the trace left out.
+
+The lines: ``nextflow.cli.Launcher``, ``nextflow.Session``, ``TaskPollingMonitor`` and
+``GridTaskHandler`` of Nextflow. Their times have neither year nor zone and are not used, but a
+batch job's ``started`` is in milliseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rotameter.adapters.importers.times import local_ns
+
+__all__ = ["Log", "Task", "read"]
+
+_VERSION = re.compile(r"(?:N E X T F L O W\s+~\s+version|Version:) (\d[\w.-]*)")
+_COMMAND = re.compile(r"\$> (\S*nextflow\S* .*)")
+_NAME = re.compile(r"(?:Run name: |runName=)([\w-]+)")
+_SUBMIT = re.compile(r"\[([0-9a-f]{2}/[0-9a-f]{6})\] (?:Re-s|S)ubmitted process > (.+)$")
+_JOB = re.compile(r"submitted process (.+?) > jobId: ([\w.\[\]-]+); workDir: (\S+)")
+_DONE = re.compile(
+    r"Task completed > TaskHandler\[(?:jobId: (?P<job>[^;\s]+); )?id: (?P<id>\d+); "
+    r"name: (?P<name>.*?); status: (?P<status>\w+); exit: (?P<exit>[\d-]+); .*?"
+    r"workDir: (?P<dir>\S+?)(?:[\]\s;]|$)(?:.*?started: (?P<started>\d+);)?"
+    r"(?:.*?exited: (?P<exited>[\d-]+T[\d:.]+Z);)?"
+)
+_HASH = re.compile(r"/([0-9a-f]{2})/([0-9a-f]{6})[0-9a-f]*/?$")
+_STATS = re.compile(r"(\w+Count)=(\d+)")
+_LINE_CHARS = 20_000
+
+
+@dataclass
+class Task:
+    """What the log says of one task."""
+
+    name: str
+    native_id: str | None = None
+    workdir: str | None = None
+    status: str | None = None
+    exit: str | None = None
+    started_ms: int | None = None
+    exited_ns: int | None = None
+
+
+@dataclass
+class Log:
+    """What is in one log, tasks by the beginning of their hash."""
+
+    tasks: dict[str, Task] = field(default_factory=dict)
+    version: str | None = None
+    command: list[str] | None = None
+    run_name: str | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    closed: bool = False
+    aborted: bool = False
+
+
+def read(lines: Iterable[str]) -> Log:
+    """Read a log.
+
+    Examples
+    --------
+    >>> log = read(["Jun-01 10:00:00.000 [main] INFO  nextflow.cli.CmdRun - N E X T F L O W  ~  "
+    ...     "version 23.10.1", "x [Task monitor] DEBUG n.processor.TaskPollingMonitor - Task "
+    ...     "completed > TaskHandler[jobId: 7; id: 1; name: A (1); status: COMPLETED; exit: 0; "
+    ...     "error: -; workDir: /w/ab/012345ff started: 1580767045003; exited: -; ]"])
+    >>> log.version, log.tasks["ab/012345"].native_id, log.tasks["ab/012345"].started_ms
+    ('23.10.1', '7', 1580767045003)
+    """
+    log = Log()
+    for line in lines:
+        _line(log, line[:_LINE_CHARS])
+    return log
+
+
+def _line(log: Log, line: str) -> None:
+    if "ubmitted process" in line:
+        _submitted(log, line)
+    elif "Task completed >" in line:
+        match = _DONE.search(line)
+        if match:
+            _done(log, match)
+    elif "$> " in line and log.command is None:
+        match = _COMMAND.search(line)
+        if match:
+            log.command = _words(match[1])
+    elif "WorkflowStats[" in line:
+        log.counts = {name: int(count) for name, count in _STATS.findall(line)}
+    elif "Execution complete -- Goodbye" in line:
+        log.closed = True
+    elif "Session aborted" in line:
+        log.aborted = True
+    if log.version is None:
+        match = _VERSION.search(line)
+        log.version = match[1] if match else None
+    if log.run_name is None:
+        match = _NAME.search(line)
+        log.run_name = match[1] if match else None
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _key(workdir: str) -> str | None:
+    match = _HASH.search(workdir)
+    return f"{match[1]}/{match[2]}" if match else None
+
+
+def _submitted(log: Log, line: str) -> None:
+    match = _SUBMIT.search(line)
+    if match:
+        log.tasks.setdefault(match[1], Task(match[2].strip()))
+        return
+    job = _JOB.search(line)
+    key = _key(job[3]) if job else None
+    if job and key:
+        task = log.tasks.setdefault(key, Task(job[1]))
+        task.native_id, task.workdir = job[2], job[3]
+
+
+def _done(log: Log, match: re.Match[str]) -> None:
+    key = _key(match["dir"])
+    if key is None:
+        return
+    task = log.tasks.setdefault(key, Task(match["name"]))
+    task.workdir, task.status, task.exit = match["dir"], match["status"], match["exit"]
+    task.native_id = match["job"] or task.native_id
+    if match["started"] and len(match["started"]) < 15:
+        task.started_ms = int(match["started"])
+    if match["exited"]:
+        with contextlib.suppress(ValueError):
+            task.exited_ns = local_ns(match["exited"])[0]

@@ -1,0 +1,307 @@
+"""The folder of a Nextflow run: traces, ``.nextflow.log``, work folders and Slurm's accounting.
+
+Which task a record is of: the task's hash (work folder) and its native id (batch job).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rotameter.adapters.importers._nextflow_rows import Attempt, make
+from rotameter.adapters.importers.building import Builder
+from rotameter.adapters.importers.inputs import InputFile
+from rotameter.adapters.importers.nextflow import Importer
+from rotameter.adapters.joining import _nextflow_log, _nextflow_work
+from rotameter.adapters.joining._nextflow_slurm import job_of, with_slurm
+from rotameter.adapters.joining.merging import Joined, Ledger, offset_between
+from rotameter.adapters.joining.scanning import opened, plausible, walk
+from rotameter.adapters.joining.slurm_side import read_sacct
+from rotameter.errors import BadInput, InputError
+from rotameter.profiler.live.redact import redact_command
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["Folder", "find", "join"]
+
+_LOG = re.compile(r"\.nextflow\.log(?:\.\d+)?")
+_UNMARKED = 500
+_FINER = ("wall_s", "cpu_s", "read_bytes", "write_bytes")
+
+
+@dataclass
+class Folder:
+    """What of a Nextflow run lies in a folder."""
+
+    path: Path
+    traces: list[tuple[InputFile, str]] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+    others: list[Path] = field(default_factory=list)
+    work: Path | None = None
+
+
+def find(path: Path) -> Folder | None:
+    """Look for a Nextflow run in a folder; None if there is none."""
+    found = Folder(path)
+    try:
+        names = sorted(os.listdir(path))
+    except OSError:
+        return None
+    found.logs = [path / n for n in names if _LOG.fullmatch(n) and (path / n).is_file()]
+    found.work = path / "work" if (path / "work").is_dir() else None
+    marked = bool(found.logs) or (path / ".nextflow").is_dir()
+    importer = Importer()
+    for file in islice(walk(path, depth=6 if marked else 2), None if marked else _UNMARKED):
+        pair = opened(path, file) if plausible(file) else None
+        if pair is None:
+            continue
+        if importer.sniff(pair[1]) >= 0.9:
+            found.traces.append((pair[0], pair[1].name))
+        else:
+            found.others.append(file)
+    if marked or (found.traces and found.work):
+        return found if found.traces or found.logs else None
+    return found if found.traces and _has_slurm(found) else None
+
+
+def _has_slurm(found: Folder) -> bool:
+    """Say whether Slurm's accounting beside the traces is of the same jobs."""
+    probe, ledger = Builder("nextflow", "nextflow"), Ledger()
+    attempts = _traces(found, Importer(), probe, ledger)
+    slurm = read_sacct(found.path, found.others, probe, ledger)
+    return any(job_of(made.native_id) in slurm.jobs for made in attempts)
+
+
+def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
+    """Join what the folder holds."""
+    build, ledger = Builder("nextflow", "nextflow"), Ledger()
+    importer = Importer()
+    attempts = _traces(folder, importer, build, ledger)
+    logs = [(path, _read_log(path, build)) for path in folder.logs]
+    known = {a.hash for a in attempts if a.hash}
+    attempts += _only_in_logs(folder, logs, known, importer, build, ledger)
+    if not attempts and not build.records_in:
+        raise BadInput(
+            f"{folder.path}: a Nextflow run without a trace, and its log names no task",
+            hint="run it with -with-trace",
+        )
+    joined = [
+        Joined.of(a.row, "log" if a.file.startswith(".nextflow") else "trace") for a in attempts
+    ]
+    for one, made in zip(joined, attempts, strict=True):
+        one.samples = made.samples
+    tasks = _merge_logs(logs)
+    _with_logs(attempts, joined, tasks, build, ledger)
+    _with_work(folder, attempts, joined, tasks, build, ledger)
+    zone = _zone(attempts, tasks, build, ledger)
+    slurm = read_sacct(folder.path, folder.others, build, ledger)
+    extra = with_slurm(attempts, joined, slurm, build, ledger, utc_offset_s)
+    _facts(logs, build)
+    for one in (*joined, *extra):
+        _add(one, build)
+    ledger.close((*joined, *extra), build)
+    importer.finish(build)
+    offset = utc_offset_s if utc_offset_s is not None or zone is None else zone / 1e9
+    return build.build(utc_offset_s=offset)
+
+
+def _traces(folder: Folder, importer: Importer, build: Builder, ledger: Ledger) -> list[Attempt]:
+    found: list[Attempt] = []
+    troubles: list[str] = []
+    for file, name in folder.traces:
+        try:
+            found += importer.attempts(InputFile(name, file.opener, file.path), build)
+        except InputError as error:
+            troubles.append(str(error))
+        else:
+            build.files += 1
+    for text in troubles:
+        build.warn(text)
+    ledger.records["trace"] += len(found)
+    if len(folder.traces) > 1:
+        build.warn(f"{len(folder.traces):,} traces (runs) lie in this folder: all are joined")
+    return _without_echoes(found, build)
+
+
+def _without_echoes(attempts: list[Attempt], build: Builder) -> list[Attempt]:
+    """Leave out cached rows whose own run is there too: the same work, told twice."""
+    ran = {a.hash for a in attempts if a.hash and a.row["outcome"] != "cached"}
+    kept = [a for a in attempts if a.row["outcome"] != "cached" or a.hash not in ran]
+    gone = len(attempts) - len(kept)
+    if gone:
+        build.merged += gone
+        build.warn(f"cached rows are the same work as rows of the run before: {gone:,} merged")
+    return kept
+
+
+def _read_log(path: Path, build: Builder) -> _nextflow_log.Log:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            log = _nextflow_log.read(stream)
+    except OSError as error:
+        build.warn(f"cannot read {path.name}: {error.strerror}")
+        return _nextflow_log.Log()
+    build.files += 1
+    return log
+
+
+def _merge_logs(logs: list[tuple[Path, _nextflow_log.Log]]) -> dict[str, _nextflow_log.Task]:
+    found: dict[str, _nextflow_log.Task] = {}
+    for _, log in reversed(logs):  # .nextflow.log, the newest, comes first and wins
+        found.update(log.tasks)
+    return found
+
+
+def _only_in_logs(
+    folder: Folder,
+    logs: list[tuple[Path, _nextflow_log.Log]],
+    known: set[str],
+    importer: Importer,
+    build: Builder,
+    ledger: Ledger,
+) -> list[Attempt]:
+    """Make attempts of tasks that the newest log has and no trace: the run may have been killed."""
+    found: list[Attempt] = []
+    for path, log in logs[: None if not folder.traces else 1]:
+        for key, task in log.tasks.items():
+            if key in known:
+                continue
+            known.add(key)
+            build.records_in += 1
+            ledger.records["log"] += 1
+            status = task.status or ("ABORTED" if log.closed else "RUNNING")
+            if status == "COMPLETED" and task.exit not in ("0", None):
+                status = "FAILED"  # the log's COMPLETED only says that the job has ended
+            fields = {"hash": key, "name": task.name, "status": status, "exit": task.exit or "-"}
+            made = make(fields, build.warn)
+            made.file, made.native_id, made.workdir = path.name, task.native_id, task.workdir
+            found.append(made)
+    importer.number(found)
+    if found and folder.traces:
+        build.warn(f"tasks that are in the log and in no trace: {len(found):,}, without figures")
+    return found
+
+
+def _with_logs(
+    attempts: list[Attempt],
+    joined: list[Joined],
+    tasks: Mapping[str, _nextflow_log.Task],
+    build: Builder,
+    ledger: Ledger,
+) -> None:
+    """Take job ids and work folders from the logs."""
+    for made, one in zip(attempts, joined, strict=True):
+        task = tasks.get(made.hash or "")
+        if task is None or made.file.startswith(".nextflow"):
+            continue
+        build.records_in += 1
+        build.merged += 1
+        ledger.records["log"] += 1
+        ledger.matched["log"] += 1
+        made.native_id = made.native_id or task.native_id
+        made.workdir = made.workdir or task.workdir
+        if task.exit and task.exit.isdigit() and int(task.exit) < 2**31 - 1:
+            one.fill({"exit_code": int(task.exit)}, "log")
+
+
+def _with_work(
+    folder: Folder,
+    attempts: list[Attempt],
+    joined: list[Joined],
+    tasks: Mapping[str, _nextflow_log.Task],
+    build: Builder,
+    ledger: Ledger,
+) -> None:
+    """Take the exact figures from the work folders: the trace rounds them."""
+    places = [folder.work] if folder.work else []
+    for made in attempts:
+        place = Path(made.workdir).parent.parent if made.workdir else None
+        if place is not None and place not in places and len(places) < 8 and place.is_dir():
+            places.append(place)
+    for made, one in zip(attempts, joined, strict=True):
+        task = next((t for t in (_nextflow_work.find(p, made.hash) for p in places) if t), None)
+        row = _nextflow_work.read(task) if task else {}
+        if not row:
+            continue
+        build.records_in += 1
+        build.merged += 1
+        ledger.records["work"] += 1
+        ledger.matched["work"] += 1
+        for metric, value in row.pop("_samples", {}).items():
+            one.samples[metric] = value
+        if one.row["outcome"] == "cached":
+            continue
+        finer = [c for c in _FINER if row.get(c) is not None]
+        one.fill(row, "work", better=finer)
+        if row.get("peak_memory_bytes") and one.row.get("outcome") != "oom":
+            _finer_peak(one, row)
+
+
+def _finer_peak(one: Joined, row: Mapping[str, Any]) -> None:
+    mine, exact = one.row["peak_memory_bytes"], row["peak_memory_bytes"]
+    if abs(mine - exact) <= 0.05 * exact:
+        one.put("peak_memory_bytes", exact, "work")
+
+
+def _zone(
+    attempts: list[Attempt],
+    tasks: Mapping[str, _nextflow_log.Task],
+    build: Builder,
+    ledger: Ledger,
+) -> int | None:
+    """Find the zone of the trace's local times from the log's epoch times of the same tasks."""
+    if not build.local:
+        return None
+    pairs = []
+    for made in attempts:
+        task = tasks.get(made.hash or "")
+        if task is None:
+            continue
+        if task.started_ms is not None and not made.guessed_start:
+            pairs.append((made.row["started_ns"], task.started_ms * 10**6))
+        if task.exited_ns is not None:
+            pairs.append((made.row["ended_ns"], task.exited_ns))
+    offset = offset_between(pairs)
+    if offset is not None:
+        ledger.zones["trace"] = {"utc_offset_s": offset / 1e9, "how": "inferred from the log"}
+    return offset
+
+
+def _facts(logs: list[tuple[Path, _nextflow_log.Log]], build: Builder) -> None:
+    if not logs:
+        return
+    log = logs[0][1]
+    if log.version:
+        build.meta["versions"] = {"nextflow": log.version}
+    if log.command:
+        build.meta["command"] = redact_command(log.command)
+    if log.run_name:
+        build.meta["run_name"] = log.run_name
+    status = "unknown"
+    if log.closed or log.aborted:
+        failed = log.aborted or bool(log.counts.get("abortedCount"))
+        status = "failed" if failed else "ok"
+    build.meta["run"] = {"status": status}
+    if not log.closed:
+        build.warn("the log is not closed: the run was killed, or is still going on")
+
+
+def _add(one: Joined, build: Builder) -> None:
+    build.add("tasks", one.row)
+    for metric, value in one.samples.items():
+        build.add(
+            "samples",
+            {
+                "at_ns": one.row.get("ended_ns"),
+                "subject": one.row["task_id"],
+                "metric": metric,
+                "value": value,
+                "quality": "estimate" if metric == "staging_s" else "sampled",
+            },
+        )

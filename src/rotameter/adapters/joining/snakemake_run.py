@@ -1,0 +1,172 @@
+"""The folder of a Snakemake run: ``.snakemake``, benchmarks, and what Slurm says of its jobs.
+
+Which job a record is of: its outputs (metadata, logs), the benchmark's path as the log names it,
+rule and wildcards (extended benchmarks), and the id of the batch job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rotameter.adapters.importers.building import Builder
+from rotameter.adapters.importers.inputs import InputFile
+from rotameter.adapters.importers.snakemake import Importer
+from rotameter.adapters.joining import _snakemake_log, _snakemake_metadata
+from rotameter.adapters.joining._snakemake_benchmarks import with_benchmarks
+from rotameter.adapters.joining._snakemake_jobs import (
+    Job,
+    attempts,
+    dependencies,
+    number,
+    with_metadata,
+)
+from rotameter.adapters.joining._snakemake_slurm import log_ids, with_slurm
+from rotameter.adapters.joining.merging import Ledger
+from rotameter.adapters.joining.scanning import named, opened, plausible, walk
+from rotameter.errors import BadInput
+from rotameter.profiler.live.redact import redact_command
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["Folder", "find", "join"]
+
+
+@dataclass
+class Folder:
+    """What of a Snakemake run lies in a folder."""
+
+    path: Path
+    own: Path
+    logs: list[Path] = field(default_factory=list)
+    benchmarks: list[tuple[InputFile, str]] = field(default_factory=list)
+    others: list[Path] = field(default_factory=list)
+
+
+def find(path: Path) -> Folder | None:
+    """Look for a Snakemake run in a folder; None if there is none."""
+    own = path / ".snakemake"
+    if not own.is_dir():
+        return None
+    found = Folder(path, own)
+    found.logs = sorted(p for p in walk(own / "log", depth=0) if p.name.endswith(".log"))
+    importer = Importer()
+    for file in walk(path):
+        pair = opened(path, file) if plausible(file) else None
+        if pair is None:
+            continue
+        if importer.sniff(pair[1]) >= 0.5:
+            found.benchmarks.append((pair[0], pair[1].name))
+        else:
+            found.others.append(file)
+    return found
+
+
+def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
+    """Join what the folder holds."""
+    build, ledger = Builder("snakemake", "snakemake"), Ledger()
+    logs = _logs(folder, build)
+    jobs = attempts([(name, log) for name, log in logs], build, ledger)
+    metadata = _metadata(folder, build, ledger)
+    jobs = with_metadata(jobs, metadata, build, ledger, utc_offset_s)
+    log_ids(folder.own / "slurm_logs", jobs)
+    _unfinished(folder, jobs)
+    jobs += with_benchmarks(folder, jobs, build, ledger)
+    with_slurm(folder, jobs, build, ledger, utc_offset_s)
+    if not jobs:
+        raise BadInput(
+            f"{folder.path}: a Snakemake folder without metadata, logs and benchmarks of any job",
+            hint="run the workflow first",
+        )
+    number(jobs)
+    for job in jobs:
+        build.add("tasks", job.joined.row)
+        for metric, value in job.joined.samples.items():
+            subject = job.joined.row["task_id"]
+            row = {"subject": subject, "metric": metric, "value": value, "quality": "sampled"}
+            build.add("samples", {"at_ns": job.joined.row.get("ended_ns"), **row})
+    for task, on in dependencies(jobs):
+        build.add("deps", {"task_id": task, "depends_on": on})
+    _facts([log for _, log in logs], build)
+    ledger.close([job.joined for job in jobs], build)
+    _say(jobs, build)
+    return build.build(utc_offset_s=utc_offset_s)
+
+
+def _logs(folder: Folder, build: Builder) -> list[tuple[str, _snakemake_log.Log]]:
+    """Read the logs, in order of time; dry runs ran nothing."""
+    found = []
+    for path in folder.logs:
+        try:
+            with path.open(encoding="utf-8", errors="replace") as stream:
+                log = _snakemake_log.read(stream, path.name.removesuffix(".snakemake.log"))
+        except OSError as error:
+            build.warn(f"cannot read {path.name}: {error.strerror}")
+            continue
+        build.files += 1
+        if not log.dry:
+            found.append((named(folder.path, path), log))
+    return found
+
+
+def _metadata(folder: Folder, build: Builder, ledger: Ledger) -> list[_snakemake_metadata.Job]:
+    jobs, bad = _snakemake_metadata.read(folder.own / "metadata")
+    for name, reason in bad:
+        build.records_in += 1
+        build.reject(f".snakemake/metadata/{name}", None, reason)
+    for job in jobs:
+        build.files += job.files
+        build.records_in += job.files
+        build.merged += job.files - 1
+        ledger.records["metadata"] += job.files
+    return jobs
+
+
+def _unfinished(folder: Folder, jobs: list[Job]) -> None:
+    """Take the batch job's id of jobs that Snakemake still holds for unfinished."""
+    by_output = {output: job for job in jobs for output in job.outputs}
+    for output, external in _snakemake_metadata.incomplete(folder.own / "incomplete"):
+        job = by_output.get(output)
+        if job is not None and external and job.external is None:
+            job.external = _snakemake_log.job_number(external)
+
+
+def _facts(logs: list[_snakemake_log.Log], build: Builder) -> None:
+    if not logs:
+        build.meta["run"] = {"status": "unknown"}
+        return
+    last = logs[-1]
+    if last.version:
+        build.meta["versions"] = {"snakemake": last.version}
+    if last.command:
+        build.meta["command"] = redact_command(last.command.split())
+    if last.cores:
+        build.meta["cores"] = last.cores
+    status = "failed" if last.failed else "ok" if last.closed else "unknown"
+    build.meta["run"] = {"status": status}
+    if not last.closed:
+        build.warn("the last log is not closed: the run was killed, or is still going on")
+    if len(logs) > 1:
+        build.warn(
+            f"{len(logs):,} runs (logs) lie in this folder: all are joined, and the makespan "
+            "spans all of them"
+        )
+
+
+def _say(jobs: list[Job], build: Builder) -> None:
+    unmeasured = sum(job.joined.row.get("peak_memory_bytes") is None for job in jobs)
+    if unmeasured:
+        build.not_measured(
+            f"memory and CPU time of {unmeasured:,} of {len(jobs):,} attempts: no benchmark and "
+            "no accounting of them"
+        )
+    whole = sum(job.joined.origin.get("ended_ns") == "log" for job in jobs)
+    if whole:
+        build.not_measured(
+            f"parts of a second of the times of {whole:,} attempts: only the log has them"
+        )
+    build.not_measured(
+        "failures before the last run of a job, where its log is gone: metadata keep the last only"
+    )
