@@ -102,7 +102,7 @@ def _float(value: Any) -> float:
 def _int(value: Any) -> int:
     """Read a number; -1 = none."""
     if value.__class__ is int and -1 < value < _LIMIT_NS:
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value, str) and value[:2].lower() == "0x":
         try:
             return int(value[:18], 16) % _LIMIT_NS
@@ -163,8 +163,8 @@ class Columns:
         """Give kernels, copies and fills."""
         names = ("start", "end", "kind", "name", "device", "stream", "correlation")
         made = {n: np.array(a, np.int64) for n, a in zip(names, self._device, strict=True)}
-        keys = ("bytes", "bandwidth", "occupancy", "blocks_per_sm", "warps_per_sm")
-        keys += ("registers", "shared_memory", "blocks", "threads")
+        limits = ("bandwidth", "occupancy", "blocks_per_sm", "warps_per_sm", "registers")
+        keys = ("bytes", *limits, "shared_memory", "blocks", "threads")
         more = {n: np.array(a, np.float64) for n, a in zip(keys, self._arguments, strict=True)}
         return {**made, **more}
 

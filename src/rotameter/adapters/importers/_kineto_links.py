@@ -117,8 +117,8 @@ def _work(
     blank = known & np.isnan(size) & (kind == COPY)
     size[blank] = rows["size"][by[blank]]
     size[size < 0] = np.nan
-    keys = ("bandwidth", "occupancy", "blocks_per_sm", "warps_per_sm", "registers")
-    keys += ("shared_memory", "blocks", "threads")
+    limits = ("bandwidth", "occupancy", "blocks_per_sm", "warps_per_sm", "registers")
+    keys = (*limits, "shared_memory", "blocks", "threads")
     return Work(
         device["start"],
         device["end"],

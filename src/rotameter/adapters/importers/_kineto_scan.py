@@ -65,9 +65,8 @@ class Events:
         self._raw: Any = None
         self._decoder: Any = None
         fine = _FINE_EPOCH.search(file_head(file)) is not None
-        self._decode = json.JSONDecoder(
-            strict=False, parse_float=Decimal if fine else None
-        ).scan_once
+        decoder: Any = json.JSONDecoder(strict=False, parse_float=Decimal if fine else None)
+        self._decode = decoder.scan_once
 
     def __iter__(self) -> Iterator[Any]:
         """Give each event, in the file's order.

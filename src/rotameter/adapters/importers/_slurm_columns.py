@@ -199,10 +199,8 @@ def infer(rows: Sequence[Sequence[str]], delimiter: str) -> Layout | None:
     for how, names in _ORDERS.items():
         if len(names) == len(columns) and _all_fit(columns, names):
             return Layout(delimiter, names, how)
-    names = _by_content(columns)
-    if names is None:
-        return None
-    return Layout(delimiter, tuple(names), "content")
+    told = _by_content(columns)
+    return None if told is None else Layout(delimiter, tuple(told), "content")
 
 
 def _all_fit(columns: Sequence[Sequence[str]], names: Sequence[str]) -> bool:

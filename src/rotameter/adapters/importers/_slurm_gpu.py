@@ -130,7 +130,9 @@ def _take_nodes(
     stats: Stats, joined: Joined, row: int, found: dict[str, Any],
     nodes: dict[str, dict[str, Any]], wall: Any,
 ) -> None:  # fmt: skip
-    shares, used, total = {}, {}, {}
+    shares: dict[Any, Any] = {}
+    used: dict[Any, Any] = {}
+    total: dict[Any, Any] = {}
     for node, values in list(nodes.items())[:_GPUS_LIMIT]:
         for into, metric in (
             (shares, "gpu_utilization"),

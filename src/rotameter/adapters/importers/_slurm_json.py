@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.importers._slurm_blocks import Rows, from_lists
 from rotameter.adapters.importers._slurm_columns import KNOWN, plain
-from rotameter.adapters.importers._slurm_values import JOB_ID, words
+from rotameter.adapters.importers._slurm_values import JOB_ID, tres, words
 from rotameter.errors import BadInput
 
 if TYPE_CHECKING:
@@ -214,13 +214,25 @@ def _text(value: Any) -> str:
 
 
 def _seconds(value: Any) -> str:
-    """Read ``{"seconds", "microseconds"}`` or a number of seconds."""
+    """Read ``{"seconds", "microseconds"}`` or a number of seconds.
+
+    There may be more than a million microseconds: Slurm adds those of user and system up.
+    """
     if not isinstance(value, dict) or "seconds" not in value:
         return _text(value)
     whole, part = _number(value["seconds"]), _number(value.get("microseconds"))
     if not isinstance(whole, (int, float)):
         return ""
-    return f"{int(whole)}.{int(part) if isinstance(part, (int, float)) else 0:06d}"
+    micros = int(part) if isinstance(part, (int, float)) else 0
+    return f"{int(whole) + micros // 10**6}.{micros % 10**6:06d}"
+
+
+def _cpu(time: Any) -> dict[str, str]:
+    """Read CPU time; user and system where there is no total."""
+    found = {"totalcpu": _seconds(_at(time, "total"))}
+    if not found["totalcpu"]:
+        found |= {f"{key}cpu": _seconds(_at(time, key)) for key in ("user", "system")}
+    return found
 
 
 def _tres(items: Any, *, mib: bool) -> str:
@@ -330,11 +342,17 @@ def _nested(job: Mapping[str, Any], row: dict[str, str]) -> None:
     time = job.get("time")
     for name, key in _TIMES:
         put(name, _text(_at(time, key)))
-    put("totalcpu", _seconds(_at(time, "total")))
+    for name, text in _cpu(time).items():
+        put(name, text)
     put("reqcpus", _text(_at(job, "required", "CPUs")))
-    put("reqmem", _memory(job.get("required")) or _memory(job))
     put("alloctres", _tres(_at(job, "tres", "allocated"), mib=True))
     put("reqtres", _tres(_at(job, "tres", "requested"), mib=True))
+    memory = _memory(job.get("required")) or _memory(job)
+    # What was asked for may be for a CPU, a node or in all, which 22.05 does not tell apart;
+    # ReqTRES has it in all. Only "0" (all memory of the node) says more than that.
+    put("reqmem", "" if memory != "0" and tres(row.get("reqtres", "")).memory_bytes > 0 else memory)
+    if _lost(job):
+        row.pop("exitcode", None)
     nodes = _text(job.get("allocation_nodes"))
     put("allocnodes", "" if nodes == "0" else nodes)
     comment = job.get("comment")
@@ -342,7 +360,15 @@ def _nested(job: Mapping[str, Any], row: dict[str, str]) -> None:
     put("admincomment", _text(_at(comment, "administrator")))
 
 
+def _lost(job: Mapping[str, Any]) -> bool:
+    """Say whether a job failed with code 0 and no signal: 22.05 has lost the code in JSON."""
+    said = {**job, **job["state"]} if isinstance(job.get("state"), dict) else job
+    states = {_text(said.get(key)).partition(",")[0] for key in ("current", "state", "job_state")}
+    return "FAILED" in states and _exit(job.get("exit_code")) == "0:0"
+
+
 def _memory(required: Any) -> str:
+    whole_node = False
     for name, per in (("memory_per_cpu", "c"), ("memory_per_node", "n"), ("memory", "n")):
         size = _number(_at(required, name))
         if not isinstance(size, (int, float)):
@@ -354,7 +380,8 @@ def _memory(required: Any) -> str:
             size, per = int(size) - _PER_CPU, "c"
         if size:
             return f"{int(size)}M{per}"
-    return ""
+        whole_node |= size == 0
+    return "0" if whole_node else ""
 
 
 def _step(step: Mapping[str, Any], job: str, at: int) -> dict[str, str]:
@@ -372,7 +399,7 @@ def _step(step: Mapping[str, Any], job: str, at: int) -> dict[str, str]:
         "start": _text(_at(time, "start")),
         "end": _text(_at(time, "end")),
         "elapsedraw": _text(_at(time, "elapsed")),
-        "totalcpu": _seconds(_at(time, "total")),
+        **_cpu(time),
         "ntasks": _text(_at(step, "tasks", "count")),
         "nnodes": _text(_at(step, "nodes", "count")),
         "exitcode": _exit(step.get("exit_code")),

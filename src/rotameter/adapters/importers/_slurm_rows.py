@@ -27,6 +27,7 @@ __all__ = ["head_layout", "read_rows"]
 _UNIT = "\x1f"
 _SAMPLE = 2000
 _SEARCHED = 20
+_KEPT_LIMIT = 100_000
 _COMPOUND = ("^|^", ";|;", "@|@", "~|~")
 
 
@@ -251,13 +252,13 @@ def _joined(reader: _Reader, lines: Sequence[tuple[int, str]]) -> Iterator[tuple
             continue
         layout = reader.layout
         assert layout is not None
-        kept = reader.kept
-        fields = f"{kept}\n{line}".split(layout.delimiter) if kept else line.split(layout.delimiter)
-        if _begins(layout, fields, reader.pending):
+        fields = _first_fields(reader, layout, line)
+        if fields:
             yield reader.began, reader.pending
             reader.pending, reader.began = fields, reader.kept_at or at
             reader.kept, reader.kept_at = "", 0
         elif (made := header(line)) is not None:
+            _settle_kept(reader, layout)
             yield reader.began, reader.pending
             reader.pending, reader.layout = [], made
         elif _foreign(line, layout):
@@ -266,16 +267,66 @@ def _joined(reader: _Reader, lines: Sequence[tuple[int, str]]) -> Iterator[tuple
             _continue(reader, layout, at, line)
 
 
+def _first_fields(reader: _Reader, layout: Layout, line: str) -> list[str]:
+    """Give the fields of a record that begins with this line, or with the lines kept before it."""
+    alone = line.split(layout.delimiter)
+    begins = _begins(layout, alone, reader.pending)
+    if not reader.kept:
+        return alone if begins else []
+    both = f"{reader.kept}\n{line}".split(layout.delimiter)
+    wide = len(layout.names)
+    # Text before the id has several lines, unless these end the record before: its last field
+    # may be such text too, but then a line with all fields of a record would follow.
+    if _begins(layout, both, reader.pending) and not (
+        begins and len(alone) >= wide and (len(both) > len(alone) or not _broken_well(layout, both))
+    ):
+        return both
+    if begins:
+        _settle_kept(reader, layout)
+        return alone
+    return []
+
+
+def _broken_well(layout: Layout, fields: Sequence[str]) -> bool:
+    """Say whether lines end in free text only."""
+    row = align(layout, fields) if len(fields) > len(layout.names) else fields
+    return row is not None and all(
+        i in layout.free for i, value in enumerate(row[: len(layout.names)]) if "\n" in value
+    )
+
+
+def _settle_kept(reader: _Reader, layout: Layout) -> None:
+    """Give lines that begin no record to the record before, or refuse them."""
+    kept, at = reader.kept, reader.kept_at
+    reader.kept, reader.kept_at = "", 0
+    if not kept:
+        return
+    if reader.pending and (len(layout.names) - 1 in layout.free):
+        _append(reader, layout, kept)
+        return
+    reader.build.records_in += 1
+    reader.build.reject(reader.file.name, at, "no job id in its column")
+
+
+def _append(reader: _Reader, layout: Layout, line: str) -> None:
+    more = line.split(layout.delimiter)
+    reader.pending[-1] += "\n" + more[0]
+    reader.pending += more[1:]
+
+
 def _continue(reader: _Reader, layout: Layout, at: int, line: str) -> None:
     """Add a line to the record before it, or keep it for the one that follows."""
-    pending, wide = reader.pending, len(layout.names)
-    if pending and (wide - 1 in layout.free or not _whole(layout, pending)):
-        more = line.split(layout.delimiter)
-        pending[-1] += "\n" + more[0]
-        pending += more[1:]
-    elif any(i < layout.job for i in layout.free) and len(reader.kept) < 100_000:
+    open_ended = len(layout.names) - 1 in layout.free
+    before = any(i < layout.job for i in layout.free)
+    whole = not reader.pending or _whole(layout, reader.pending)
+    if reader.pending and not whole or open_ended and reader.pending and not before:
+        _append(reader, layout, line)
+    elif before and len(reader.kept) < _KEPT_LIMIT:
         reader.kept = f"{reader.kept}\n{line}" if reader.kept else line
         reader.kept_at = reader.kept_at or at
+    elif open_ended and reader.pending:
+        _settle_kept(reader, layout)
+        _append(reader, layout, line)
     else:
         reader.build.records_in += 1
         reader.build.reject(reader.file.name, at, "no job id in its column")
@@ -287,12 +338,10 @@ def _whole(layout: Layout, fields: Sequence[str]) -> bool:
 
 def _flush(reader: _Reader, *, last: bool) -> Iterator[Rows]:
     """Give the record that was open at the end of a block."""
-    pending, reader.pending = reader.pending, []
     layout = reader.layout
-    if reader.kept:
-        reader.build.records_in += 1
-        reader.build.reject(reader.file.name, reader.kept_at, "no job id in its column")
-        reader.kept, reader.kept_at = "", 0
+    if layout is not None:
+        _settle_kept(reader, layout)
+    pending, reader.pending = reader.pending, []
     if not pending or layout is None:
         return
     reader.build.records_in += 1

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_blocks import Rows
+from rotameter.adapters.importers._slurm_bulk import numbers
 from rotameter.adapters.importers._slurm_values import (
     MISSING_NS,
     Tres,
@@ -51,6 +52,12 @@ def _mapped(column: pa.Array, function: Callable[[str], Any], kind: Any) -> Any:
     """Apply a function to each different value once."""
     encoded = column.dictionary_encode()
     values = np.array([function(text) for text in encoded.dictionary.to_pylist()], dtype=kind)
+    return values[encoded.indices.to_numpy(zero_copy_only=False)] if len(values) else values
+
+
+def _numbers_of(column: pa.Array, function: Callable[[str], float]) -> Any:
+    encoded = column.dictionary_encode()
+    values = numbers(encoded.dictionary, function)
     return values[encoded.indices.to_numpy(zero_copy_only=False)] if len(values) else values
 
 
@@ -105,7 +112,7 @@ class _Source:
 
     def floats(self, wanted: str, function: Callable[[str], float]) -> Any:
         column = self.get(wanted)
-        return None if column is None else _mapped(column, function, np.float64)
+        return None if column is None else _numbers_of(column, function)
 
     def first(self, *choices: tuple[str, Callable[[str], float]]) -> Any:
         """Give the first column that is there; where it says nothing, the next one."""
@@ -122,7 +129,7 @@ class _Source:
         if column is None:
             return None
         found = pc.extract_regex(column, f"(?:^|,){key}=(?P<v>[^,]*)")
-        return _mapped(pc.fill_null(found.field("v"), ""), function, np.float64)
+        return _numbers_of(pc.fill_null(found.field("v"), ""), function)
 
 
 def extract(rows: Rows) -> tuple[Columns, tuple[int, int]]:

@@ -46,7 +46,8 @@ def add_tasks(joined: Joined, build: Builder) -> None:
     outcome, kinds, error = _outcomes(joined, use)
     oom = np.array(outcome) == "oom"
     peak, peak_kind, filled = _peaks(use, stats, requested, per_job, oom)
-    cpu = either(column(jobs, "cpu", n), use.cpu)
+    # Where a job's own row says 0 (22.05's JSON, a job that still runs), its steps may say more.
+    cpu = either(positive(column(jobs, "cpu", n)), use.cpu)
     cpu = np.where(clock.ran & (phase == _ENDED), cpu, np.nan)
     cpu = either(positive(cpu), stats.cpu_s)
     read = positive(either(column(jobs, "read", n), use.read))
