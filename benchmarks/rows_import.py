@@ -148,7 +148,7 @@ def sacct(context: Context) -> Result:
 
     with TemporaryDirectory() as place:
         path = Path(place) / "dump.psv"
-        slurm_dump.write(path, 1_000_000)
+        slurm_dump.write_dump(path, 1_000_000)
         size = path.stat().st_size
         seconds, peak, tasks, _ = _in_a_process(path)
     note = f"{tasks:,} jobs, {size / 1e6:.0f} MB file, peak {peak / 1e6:.0f} MB"

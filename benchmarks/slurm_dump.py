@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-__all__ = ["HEADER", "import_seconds", "write_dump"]
+__all__ = ["HEADER", "import_seconds", "write", "write_dump"]
 
 HEADER = (
     "JobID|JobIDRaw|JobName|User|Account|Partition|State|ExitCode|Submit|Eligible|Start|End|"
@@ -105,6 +105,9 @@ def write_dump(path: Path, rows: int, seed: int = 0) -> int:
             number += 1
             at += timedelta(seconds=rng.randrange(40))
     return written
+
+
+write = write_dump
 
 
 def import_seconds(path: Path) -> tuple[float, int]:
