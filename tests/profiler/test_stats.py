@@ -27,7 +27,7 @@ def test_the_counts_and_sums() -> None:
     made = stats(trace)
     assert list(made) == [
         "schema", "tasks", "attempts", "deps", "rejected", "outcomes", "makespan_s", "task_wall_s",
-        "compute_s", "sums", "warnings",
+        "compute_s", "sums", "warnings", "usage", "devices",
     ]  # fmt: skip
     assert (made["schema"], made["tasks"], made["attempts"]) == (1, 3, 4)
     assert (made["deps"], made["rejected"]) == (1, 1)

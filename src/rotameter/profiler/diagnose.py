@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import textwrap
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from rotameter.profiler.figures import recorded_makespan
 from rotameter.profiler.findings import built_in
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.ledger import ledger
@@ -25,6 +29,8 @@ __all__ = ["diagnose", "to_json", "to_text"]
 
 _SEVERITY = {"critical": 0, "warning": 1, "info": 2}
 MAX_LINES = 15
+_DASK_HELPS = (None, "dask", "python")
+_DASK_CODE = re.compile(r"\b(?:dask|distributed|LocalCluster|repartition|persist|client)\b")
 
 
 def diagnose(
@@ -56,10 +62,19 @@ def diagnose(
         except Exception as error:
             broken.append(f"cannot tell about {name} because the rule failed: {_brief(error)}")
     found = [_bounded(finding, view(trace).makespan or 0.0) for finding in found]
+    if trace.meta.get("engine") not in _DASK_HELPS:
+        found = [_without_dask(finding) for finding in found]
     status = status_of(trace)
     ranked = sorted(found, key=lambda finding: _rank(finding, failed=status == "failed"))
     book = ledger(trace)
     return build(trace, book, ranked, [*lent.notes, *book.notes, *broken, *_missing(trace)])
+
+
+def _without_dask(finding: Finding) -> Finding:
+    """Leave out a change that is a line of Dask, where something else ran the tasks."""
+    if finding.change and _DASK_CODE.search(finding.change):
+        return dataclasses.replace(finding, change=None)
+    return finding
 
 
 def _checked(findings: Iterable[Any]) -> list[Finding]:
@@ -106,13 +121,17 @@ def _missing(trace: Trace) -> list[str]:
     """Say what the trace itself lacks, one line a lack."""
     seen = view(trace)
     notes = []
-    if seen.n and seen.makespan is None:
-        notes.append("cannot tell how long the run took because no task has times")
+    if seen.n and seen.makespan is None and recorded_makespan(trace.meta) is None:
+        known = not np.isnan(seen.submitted).all()
+        lack = "no task has a start or an end" if known else "no task has times"
+        notes.append(f"cannot tell how long the run took because {lack}")
     dropped = trace.meta.get("dropped")
     if isinstance(dropped, int) and dropped > 0:
         notes.append(f"{dropped:,} records were dropped: counts and sums are too low")
-    if trace.table("rejects").num_rows:
-        notes.append(f"{trace.table('rejects').num_rows:,} input records were refused")
+    # The importer says how many of how many; once is enough.
+    refused = trace.table("rejects").num_rows
+    if refused and not any("records were refused" in str(text) for text in trace.warnings):
+        notes.append(f"{refused:,} input records were refused")
     notes.extend(str(text) for text in trace.warnings)
     return notes
 

@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.profiler.gpu import device_rows
 from rotameter.profiler.groups import moved
+from rotameter.profiler.usage import usage
 from rotameter.profiler.view import View, view
 
 if TYPE_CHECKING:
@@ -66,7 +68,9 @@ def stats(trace: Trace) -> dict[str, Any]:
         compute intervals, else of durations less what was spent on transfer and deserialising
         inside them; ``sums`` holds, per column, the total over attempts that are not nested in
         another recorded task (``sum``), how many of them had a value (``n``) of those that ran
-        (``of``), and whether the total is therefore a lower bound (``at_least``).
+        (``of``), and whether the total is therefore a lower bound (``at_least``); ``usage`` is
+        what :func:`rotameter.profiler.usage.usage` gives, ``devices`` one row for each GPU
+        (:func:`rotameter.profiler.gpu.device_rows`), empty where the trace has no device timeline.
 
     Examples
     --------
@@ -97,6 +101,8 @@ def stats(trace: Trace) -> dict[str, Any]:
         "compute_s": _compute(trace),
         "sums": {name: _sum(seen, name, outer, could) for name in SUMMED},
         "warnings": [str(text) for text in trace.warnings],
+        "usage": usage(trace),
+        "devices": device_rows(trace.meta),
     }
 
 

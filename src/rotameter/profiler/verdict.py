@@ -8,40 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.profiler.figures import computed, figures, recorded_makespan, task_hours
 from rotameter.profiler.findings.base import tracing_s
-from rotameter.profiler.view import View, plain_python, short, view
-from rotameter.units import format_count, format_number, format_seconds, many
-from rotameter.values import Figure, Finding, Verdict
+from rotameter.profiler.gpu import gpu_sentence
+from rotameter.profiler.usage import ends, hours, is_job_log, percent, usage
+from rotameter.profiler.view import View, short, view
+from rotameter.units import format_count, format_seconds, many
+from rotameter.values import Finding, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rotameter.profiler.ledger import Account, Ledger
+    from rotameter.profiler.ledger import Ledger
     from rotameter.profiler.trace import Trace
     from rotameter.values import Status
 
 __all__ = ["build", "figures", "sentence", "status_of"]
 
-_JOB_LOGS = ("slurm", "swf", "pods")
-"""Engines whose traces are logs of many people's jobs: a failed job is not a failed run."""
-
-FAILED_SHARE = 0.2
 TRACING_SHARE = 0.05
 """The tracer's own cost is said first from this part of the run."""
 
-_KINDS = {
-    "workers_died": "workers died",
-    "tiny_tasks": "tiny tasks",
-    "latency_bound_roots": "waiting for storage",
-    "transfer_bound": "transfers",
-    "spill": "spilling to disk",
-    "straggler": "stragglers",
-    "skewed_partitions": "skewed partitions",
-    "idle_parallelism": "idle cores",
-}
-"""Kinds of findings in plain words."""
-
+_NO_WORKERS = "no worker's life and cores were recorded"
 MANY_HOURS = 0.05
+LITTLE_BUSY = 0.3
 
 
 def status_of(trace: Trace) -> Status:
@@ -63,7 +52,7 @@ def status_of(trace: Trace) -> Status:
         return "interrupted"
     if recorded == "ok":
         return "ok"
-    if trace.meta.get("engine") not in _JOB_LOGS and seen.never_ok.any():
+    if not is_job_log(seen) and seen.never_ok.any():
         return "failed"
     good = np.unique(seen.task[seen.ok | seen.outcome_in("cached")])
     if seen.n and len(good) == len(np.unique(seen.task)):
@@ -75,6 +64,8 @@ def build(trace: Trace, book: Ledger, findings: Sequence[Finding], notes: Sequen
     """Put the verdict together from ranked findings."""
     status = status_of(trace)
     said = sentence(trace, book, findings, status)
+    if gpu_sentence(trace.meta) is not None:  # About cores and workers, which it has none of.
+        notes = [note for note in notes if not note.endswith(_NO_WORKERS)]
     cost = tracing_note(view(trace))
     if cost is not None:
         said = f"{cost} {said.replace('Nothing worth', 'Otherwise nothing worth', 1)}"
@@ -119,11 +110,73 @@ def sentence(trace: Trace, book: Ledger, findings: Sequence[Finding], status: St
         return f"Still running: {many(done, 'task')} {_were(done)} recorded as done so far."
     if status == "interrupted":
         return _interrupted(seen, run)
+    gpu = gpu_sentence(trace.meta)
+    if gpu is not None:
+        return f"{gpu} {_losses(seen, findings, book)}" if findings else gpu
     if not seen.n:
         return "No tasks were recorded."
+    facts = usage(trace)
+    if is_job_log(seen):
+        return _job_log(seen, facts, findings, book)
+    burnt = _burnt(seen, facts["failed"])
     if not findings:
-        return _nothing(seen, book)
-    return _losses(seen, findings, book)
+        return burnt or _nothing(seen, book)
+    return " ".join(text for text in (burnt, _losses(seen, findings, book)) if text)
+
+
+def _burnt(seen: View, lost: dict[str, Any] | None) -> str | None:
+    """Say how much went into failed attempts, where that was more than a little."""
+    if lost is None or not lost["of_s"] or (lost["share"] or 0.0) < MANY_HOURS:
+        return None
+    said = f"{hours(lost['lost_s'], lost['of_s'])} were burnt in {_failed_attempts(lost)}"
+    gone = lost["tasks_never_ok"]
+    total = len(seen.task_ids)
+    if gone:
+        said += f"; {format_count(gone)} of {many(total, 'task')} never ended well"
+    elif _done(seen) == total:
+        said += f"; all {many(total, 'task')} ended well in the end"
+    when = f" Run time {format_seconds(seen.makespan)}." if seen.makespan is not None else ""
+    return f"{said}.{when}"
+
+
+def _failed_attempts(lost: dict[str, Any], noun: str = "attempt") -> str:
+    text = f"{many(lost['attempts'], f'failed {noun}')} of {format_count(lost['of'])}"
+    if lost["out_of_memory"]:
+        how = " (inferred)" if lost["inferred"] >= lost["out_of_memory"] else ""
+        out = "all" if lost["out_of_memory"] == lost["attempts"] else lost["out_of_memory"]
+        text += f", {out if out == 'all' else f'{out:,}'} of them out of memory{how}"
+    return text
+
+
+def _job_log(seen: View, facts: dict[str, Any], findings: Sequence[Finding], book: Ledger) -> str:
+    """Word what a log of many jobs tells: it is no run that could fail or finish."""
+    total = len(seen.task_ids)
+    span = f" over {format_seconds(seen.makespan)}" if seen.makespan is not None else ""
+    said = [f"Log of {many(total, 'job')}{span}: {ends(seen)}."]
+    lost = facts["failed"]
+    took_s = float(np.nansum(seen.wall)) if seen.n else 0.0
+    if not lost and took_s:
+        said.append(f"They ran {format_seconds(took_s)} in all.")
+    if lost and lost["of_s"] and lost["lost_s"]:
+        took = hours(lost["lost_s"], lost["of_s"], "job")
+        said.append(f"{took} went into jobs that did not end well.")
+    wait = facts["waiting"]
+    if wait and wait["total_s"]:
+        known = "" if wait["n"] == wait["of"] else f", {wait['n']:,} of {wait['of']:,} known"
+        said.append(
+            f"Jobs waited {format_seconds(wait['total_s'])} in all before they started "
+            f"(median {format_seconds(wait['median_s'])}{known})."
+        )
+    memory = facts["memory"]
+    if memory and memory["n"]:
+        used = f"{'at least ' if memory['at_least'] else ''}{percent(memory['share'])}"
+        said.append(
+            f"They used {used} of the memory asked for ({memory['n']:,} of "
+            f"{many(memory['of'], 'job')} measured)."
+        )
+    if findings:
+        said.append(_losses(seen, findings, book))
+    return " ".join(said)
 
 
 def _killed_by(findings: Sequence[Finding]) -> Finding | None:
@@ -143,11 +196,11 @@ def _failed(seen: View, run: dict[str, Any], findings: Sequence[Finding]) -> str
         return f"{cause}: {_stop(died.title)} {_first(died.advice)}"
     if (one := _one_program(seen)) is not None:
         return one
-    hours, exits, raised = _failed_hours(seen), _exits(seen), _raised(seen)
-    parts = [text for text in (hours, exits) if text] if exits else []
+    spent, exits, raised = _failed_hours(seen), _exits(seen), _raised(seen)
+    parts = [text for text in (spent, exits) if text] if exits else []
     if not exits:
         # Without exit codes the error says most; hours only where they are many.
-        parts = [text for text in (raised, hours) if text]
+        parts = [text for text in (raised, spent) if text]
     if parts:
         return f"Run failed. {_stop('; '.join(parts))}{_blind(seen)}"
     if error:
@@ -178,29 +231,13 @@ def _first(advice: str) -> str:
 
 
 def _failed_hours(seen: View) -> str | None:
-    hours = _task_hours(seen)
-    if hours is None or hours[0] <= 0:
+    found = task_hours(seen)
+    if found is None or found[0] <= 0:
         return None
-    lost, total = hours
+    lost, total = found
     if lost < MANY_HOURS * total and not np.isfinite(seen.number("exit_code")).any():
         return None
-    if total >= 1.0:
-        amounts, unit = (format_number(lost, 3), format_number(total, 3)), "task-hours"
-    else:
-        amounts, unit = (
-            (format_number(lost * 3600, 3), format_number(total * 3600, 3)),
-            ("task-seconds"),
-        )
-    return f"{amounts[0]} of {amounts[1]} {unit} ({lost / total:.0%}) went into failed tasks"
-
-
-def _task_hours(seen: View) -> tuple[float, float] | None:
-    """Give (hours of lost attempts, hours of all)."""
-    live = ~seen.outcome_in("cached") & ~seen.nested & ~np.isnan(seen.wall)
-    total = float(seen.wall[live].sum())
-    if total <= 0:
-        return None
-    return float(seen.wall[live & seen.lost].sum()) / 3600.0, total / 3600.0
+    return f"{hours(lost * 3600, total * 3600)} went into failed tasks"
 
 
 def _exits(seen: View) -> str | None:
@@ -304,32 +341,29 @@ def _scheduler_lost(seen: View, event: dict[str, Any]) -> str:
 
 def _nothing(seen: View, book: Ledger) -> str:
     facts = many(len(seen.task_ids), "task")
-    if seen.makespan is not None:
-        facts += f" in {format_seconds(seen.makespan)}"
+    took = seen.makespan if seen.makespan is not None else recorded_makespan(seen.meta)
+    if took is not None:
+        facts += f" in {format_seconds(took)}"
     if seen.slots is None:
         why = "workers and their cores were not recorded, so idle time cannot be told"
+        if seen.n and np.isnan(seen.started).all() and len(seen.workers):
+            why = "when tasks ran was not recorded, so idle time cannot be told"
         return f"No cause of loss found: {facts}; {why}."
     ratio = book.worker_core_s.useful_ratio
     if ratio is not None:
         facts += f", {ratio:.0%} of the held core time had a task"
-        computed = _computed(seen, book.worker_core_s.held)
-        if computed is not None and computed < 0.8 * ratio:
-            facts += f" and {computed:.0%} computed (CPU time)"
+        cpu = computed(seen, book.worker_core_s.held)
+        if cpu is not None and cpu < 0.8 * ratio:
+            facts += f" and {cpu:.0%} computed (CPU time)"
     failed = int(seen.never_ok.sum())
     if failed:
         facts += f"; {format_count(failed)} failed for good"
-    return f"Nothing worth changing: {facts}."
-
-
-def _computed(seen: View, held_core_s: float | None) -> float | None:
-    """Give the tasks' CPU time over held core time; None unless measured for nearly all."""
-    rows = seen.ran & ~np.isnan(seen.wall)
-    cpu = np.fmax(seen.number("cpu_s"), seen.number("process_cpu_s"))[rows]
-    wall = seen.wall[rows]
-    known = ~np.isnan(cpu)
-    if not held_core_s or not wall.sum() or wall[known].sum() < 0.95 * wall.sum():
-        return None
-    return min(1.0, float(cpu[known].sum()) / held_core_s)
+    done, total = _done(seen), len(seen.task_ids)
+    if done + failed < total:
+        facts += f"; {format_count(done)} of {many(total, 'task')} {_were(done)} recorded as done"
+    # Much of what was held had no task, and no rule knows why: that is not "nothing".
+    little = ratio is not None and ratio < LITTLE_BUSY
+    return f"{'No cause of loss found' if little else 'Nothing worth changing'}: {facts}."
 
 
 def _losses(seen: View, findings: Sequence[Finding], book: Ledger) -> str:
@@ -349,93 +383,3 @@ def _lower(text: str) -> str:
     """Begin a clause with a small letter where the word is a plain one."""
     head = text.split(" ", 1)[0]
     return text[0].lower() + text[1:] if head.isalpha() and head[1:].islower() else text
-
-
-def figures(trace: Trace, book: Ledger, findings: Sequence[Finding]) -> tuple[Figure, ...]:
-    """Give the four figures of the first screen; an unknown one says why."""
-    seen = view(trace)
-    return (
-        Figure(
-            "Run time",
-            seen.makespan,
-            "s",
-            format_seconds(seen.makespan),
-            "first submission to last end" if seen.makespan is not None else "no task times",
-        ),
-        _efficiency(seen, book),
-        _wasted(seen, book),
-        _fourth(seen, findings),
-    )
-
-
-def _efficiency(seen: View, book: Ledger) -> Figure:
-    for account in (book.worker_core_s, book.request_core_s):
-        ratio = account.useful_ratio
-        if ratio is None:
-            continue
-        if account is book.request_core_s:
-            text = f"{ratio:.0%} of {format_number(account.held)} core·s used"
-            return Figure("Efficiency", ratio, "ratio", text, f"{account.name}: {account.how}")
-        text = f"{ratio:.0%} of {format_number(account.held)} core·s busy"
-        how = "busy: a task ran, whether it computed or waited"
-        computed = _computed(seen, account.held)
-        if computed is not None:
-            how += f"; {computed:.0%} computed (CPU time)"
-        return Figure("Efficiency", ratio, "ratio", text, f"{how}; {account.how}")
-    return Figure("Efficiency", None, "ratio", "–", f"cannot tell: {book.worker_core_s.how}")
-
-
-def _gbh(value: float | None) -> str:
-    if value is None:
-        return "–"
-    if value < 0.01:  # Too small for hours: 1 GB·h is 3,600 GB·s.
-        return f"{format_number(value * 3600, 2)} GB·s"
-    return f"{format_number(value, 3)} GB·h"
-
-
-def _wasted(seen: View, book: Ledger) -> Figure:
-    label = "Memory held, not used"
-    accounts: tuple[Account, ...] = (book.worker_gbh, book.request_gbh)
-    for account in accounts:
-        if account.held is None:
-            continue
-        blind = dict(account.wasted).get("unmeasured", 0.0)
-        wasted = (account.wasted_total or 0.0) - blind
-        share = wasted / account.held if account.held else 0.0
-        how = f"{account.name}: {account.how}"
-        if blind > 0.005 * account.held:
-            how = f"{blind / account.held:.0%} more could not be judged; {how}"
-        if blind > 0.9 * account.held > 0:
-            return Figure(label, None, "GB·h", "not measured", how)
-        return Figure(label, wasted, "GB·h", f"{share:.0%} of {_gbh(account.held)}", how)
-    if plain_python(seen.meta):
-        return Figure(label, None, "GB·h", "–", "no memory was requested")
-    return Figure(label, None, "GB·h", "–", f"cannot tell: {book.worker_gbh.how}")
-
-
-def _fourth(seen: View, findings: Sequence[Finding]) -> Figure:
-    hours = _task_hours(seen)
-    if hours is not None and hours[0] > 0 and hours[0] / hours[1] >= FAILED_SHARE:
-        lost, total = hours
-        return Figure(
-            "In failed tasks",
-            lost,
-            "h",
-            f"{format_seconds(lost * 3600)} of {format_seconds(total * 3600)} ({lost / total:.0%})",
-            "durations of attempts that were lost",
-        )
-    priced = [f for f in findings if f.cost_s is not None]
-    if not priced or not seen.makespan:
-        text = "nothing over the noise" if seen.makespan else "–"
-        value = 0.0 if seen.makespan and not findings else None
-        return Figure("Avoidable", value, "s", text, "largest cost among the findings")
-    top = max(priced, key=lambda f: f.cost_s or 0.0)
-    cost = top.cost_s or 0.0
-    kind = _KINDS.get(top.kind, top.kind.replace("_", " "))
-    return Figure(
-        "Avoidable",
-        cost,
-        "s",
-        f"{format_seconds(cost)} ({cost / seen.makespan:.0%}): {kind}",
-        top.cost_how,
-    )

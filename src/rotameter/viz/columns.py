@@ -128,7 +128,10 @@ def spans(trace: Trace) -> Spans:
     end = np.where(derived, start + (np.nan_to_num(wall) * 1e9).astype(np.int64), end)
     has_end = has_end | derived
     ready, has_ready = ints(tasks, "ready_ns")
-    firsts = [a[m].min() for a, m in ((start, has_start), (ready, has_ready)) if m.any()]
+    begins = [(start, has_start), (ready, has_ready)]
+    if trace.meta.get("origin") == "imported":  # There is no program whose start is known.
+        begins.append(ints(tasks, "submitted_ns"))
+    firsts = [a[m].min() for a, m in begins if m.any()]
     lasts = [a[m].max() for a, m in ((end, has_end), (start, has_start)) if m.any()]
     found = Spans(start, end, has_start, has_start & ~has_end)
     if not firsts or not has_start.any():

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
+from rotameter.profiler.usage import usage
 from rotameter.units import many
 from rotameter.viz.columns import codes, spans
+from rotameter.viz.devices import devices
 from rotameter.viz.formats import clip, plain
 from rotameter.viz.incidents import incidents
 from rotameter.viz.matrix import pairs
@@ -167,7 +169,9 @@ def _losses(
     if trace.table("rejects").num_rows:
         refused = trace.table("rejects").num_rows
         were = "was" if refused == 1 else "were"
-        lost.append(f"{many(refused, 'input record')} {were} refused.")
+        # The importer says how many of how many in a warning.
+        if not any("records were refused" in str(text) for text in trace.warnings):
+            lost.append(f"{many(refused, 'input record')} {were} refused.")
     if run["attempts"] and not run["with_times"]:
         lost.append("No attempt has a start time: no timeline, waiting time or busy share.")
     elif run["attempts"] > run["with_times"]:
@@ -250,6 +254,8 @@ def findings_document(trace: Trace, verdict: Verdict) -> dict[str, Any]:
         "pairs": pairs(trace),
         "incidents": happened,
         "overview": overview(trace),
+        "usage": usage(trace),
+        "devices": devices(trace),
         "provenance": facts,
     }
     cleaned: dict[str, Any] = _clean(document)

@@ -18,6 +18,7 @@ __all__ = ["heat", "pairs"]
 
 SIDE_LIMIT = 24
 LEVELS = 6
+FEW = 6
 _SENDS = ("send", "sent", "write", "put", "outgoing", "upload")
 _KEYS = ["worker", "peer", "way"]
 
@@ -69,6 +70,8 @@ def pairs(trace: Trace) -> list[dict[str, Any]]:
     flows = flows.filter(pc.equal(flows["medium"], "network"))
     moves = trace.table("intervals")
     moves = moves.filter(pc.is_in(moves["kind"], pa.array(["transfer", "communication"])))
+    if "device_timeline" in trace.meta:  # Copies between a host and its devices are no one else's.
+        moves = moves.filter(pc.not_equal(pc.fill_null(moves["peer"], ""), "host"))
     lasted = pc.divide(pc.cast(pc.subtract(moves["end_ns"], moves["start_ns"]), pa.float64()), 1e9)
     views: dict[str, dict[Any, list[Any]]] = {}
     for row in _sum_by_pair(flows, "op", flows["busy_s"]):
@@ -133,8 +136,8 @@ def heat(trace: Trace, found: list[dict[str, Any]]) -> dict[str, Any] | None:
     -------
     dict or None
         ``sides`` (names), ``cells`` (rows: from, columns: to) of ``{"bytes", "p2p_bytes",
-        "level"}`` with level 0 (nothing) to 6 (most), ``by`` ("worker" or "host"); None without
-        pairs.
+        "level"}`` with level 0 (nothing) to 6 (most), ``by`` ("worker" or "host"), ``rows`` and
+        ``columns`` (which sides to show); None without pairs.
     """
     if not found:
         return None
@@ -159,5 +162,19 @@ def heat(trace: Trace, found: list[dict[str, Any]]) -> dict[str, Any] | None:
         ]
         for i, row in enumerate(amount)
     ]
+    every = list(range(len(sides)))
+    rows, columns = every, every
+    if len(sides) > FEW:  # A row or a column of nothing tells nothing.
+        rows = [i for i in every if any(amount[i])]
+        columns = [j for j in every if any(line[j] for line in amount)]
+        rows.sort(key=lambda i: -sum(amount[i]))
+        columns.sort(key=lambda j: -sum(line[j] for line in amount))
     by = "worker" if all(k == v for k, v in side_of.items()) else "host"
-    return {"by": by, "sides": sides, "cells": cells}
+    return {
+        "by": by,
+        "sides": sides,
+        "cells": cells,
+        "rows": rows,
+        "columns": columns,
+        "left_out": len(set(every) - (set(rows) & set(columns))),
+    }

@@ -78,9 +78,12 @@ def _levels(levels: Any) -> list[str]:
     return _pairs(levels) or ["no step down was recorded"]
 
 
+_ZONELESS = ("slurm", "nextflow", "snakemake", "parsl", "table", "dask")
+"""Tools that write times of day without saying of which zone."""
+
 _TIME_BASE = {
     "epoch_ns": "nanoseconds since 1970 (UTC), by the clocks of the machines",
-    "relative_ns": "from the start of the run; no calendar time is known",
+    "relative_ns": "from the first time in the record; no calendar time is known",
 }
 
 
@@ -170,11 +173,16 @@ def provenance_rows(document: dict[str, Any]) -> list[tuple[str, list[str]]]:
     )
     outcomes = [f"{count(n)} {name.replace('_', ' ')}" for name, n in run["outcomes"].items()]
     engine = facts["engine"] or ("python" if facts["origin"] == "recorded" else None)
+    started = run["started_utc"] or "not known"
+    if imported and not run["started_utc"] and base == "relative_ns":
+        started = "not known: the times are relative"
+        if facts["engine"] in _ZONELESS:
+            started = "not known: the times carry no zone (--utc-offset says which)"
     origin = clip(facts["origin"] or "unknown", 60)
     origin += f", engine {clip(engine, 60)}" if engine else ", engine not recorded"
     rows: list[tuple[str, list[str]]] = [
         ("Command", [clip(line, 600)] if line else ["not recorded"]),
-        ("Started", [run["started_utc"] or "not known"]),
+        ("Started", [started]),
         ("Origin", [origin]),
         ("Versions", _pairs(facts["versions"]) or ["not recorded"]),
         ("Machines", _some([_machine(m) for m in machines], "machines") or ["not recorded"]),
@@ -186,5 +194,10 @@ def provenance_rows(document: dict[str, Any]) -> list[tuple[str, list[str]]]:
         ("Time base", [_TIME_BASE.get(base or "", base or "not recorded")]),
         ("Warnings", _some([clip(w, 500) for w in facts["warnings"]], "warnings") or ["none"]),
     ]
+    if imported:  # Nothing of ours ran there: no level, and no word where the input has none.
+        absent = {"Tracer levels"} | (
+            set() if run["span_s"] is not None else {"Time base", "Started"}
+        )
+        rows = [row for row in rows if row[0] not in absent and row[1] != ["not recorded"]]
     scale = _pairs(facts["scale"])
     return [*rows, ("Scale", scale)] if scale else rows

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from rotameter.viz import devices as gpu
 from rotameter.viz.document import findings_document
 from rotameter.viz.matrix import heat
 from rotameter.viz.overview import area_path
@@ -14,6 +15,7 @@ from rotameter.viz.page import MODULES, content_policy, docs_link, environment, 
 from rotameter.viz.payload import script_json
 from rotameter.viz.provenance import provenance_rows
 from rotameter.viz.timeline import timeline
+from rotameter.viz.wording import Wording, wording
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -22,20 +24,19 @@ if TYPE_CHECKING:
 __all__ = ["findings_document", "render"]
 
 ROWS_LIMIT = 100
-_STATUS = {
-    "ok": "Run finished",
-    "failed": "Run failed",
-    "interrupted": "Run interrupted",
-    "unknown": "End of the run not known",
+_GPU_LIMITS = {
+    "bars": gpu.BARS_LIMIT,
+    "details": gpu.DETAILS_LIMIT,
+    "kernels": gpu.KERNELS_LIMIT,
 }
 
 
-def _headline(document: dict[str, Any]) -> list[str]:
+def _headline(document: dict[str, Any], words: Wording) -> list[str]:
     run = document["run"]
-    many = f"{run['tasks']:,} task{'' if run['tasks'] == 1 else 's'}"
+    many = f"{run['tasks']:,} {words.noun}{'' if run['tasks'] == 1 else 's'}"
     if run["attempts"] != run["tasks"]:
         many += f" in {run['attempts']:,} attempts"
-    return [text for text in (run["started_utc"], run["engine"], many) if text]
+    return [text for text in (run["started_utc"], words.engine, many) if text]
 
 
 def _paths(overview: dict[str, Any] | None) -> dict[str, Any]:
@@ -84,6 +85,7 @@ def render(
     document = findings_document(trace, verdict)
     view = timeline(trace, document["incidents"])
     pairs = document["pairs"]
+    words = wording(trace, verdict, document)
     links = {f["id"]: docs_link(docs_url, str(f["code"])) for f in document["findings"]}
     css, theme_js, page_js = style(), script("theme.js"), script(*MODULES)
     versions = document["provenance"]["versions"]
@@ -94,9 +96,10 @@ def render(
         .render(
             doc=document,
             title=title or "Report of a run",
-            headline=_headline(document),
-            status_word=_STATUS.get(verdict.status, _STATUS["unknown"]),
-            no_findings=_no_findings(document),
+            headline=_headline(document, words),
+            words=words,
+            gpu=gpu.gpu_section(trace, document["devices"]),
+            gpu_limits=_GPU_LIMITS,
             links={key: link for key, link in links.items() if link},
             legend=view.legend,
             failed_attempts=document["run"]["failed"],
@@ -118,9 +121,3 @@ def render(
             **_paths(document["overview"]),
         )
     )
-
-
-def _no_findings(document: dict[str, Any]) -> str:
-    if not document["run"]["attempts"]:
-        return "The trace holds no task, so no loss can be found."
-    return "No rule found a loss worth a change. What the rules cannot see is listed below."

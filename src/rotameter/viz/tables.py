@@ -248,11 +248,23 @@ def failures(trace: Trace) -> list[dict[str, Any]]:
     """Count the attempts that did not succeed, by group, outcome and error."""
     tasks = trace.table("tasks")
     columns = ["group", "outcome", "outcome_kind", "error"]
-    bad = tasks.filter(pa.array(_failed(tasks))).select([*columns, "task_id", "worker"])
+    failed = _failed(tasks)
+    bad = tasks.filter(pa.array(failed)).select([*columns, "task_id", "worker"])
     if not bad.num_rows:
         return []
-    counted = bad.group_by(columns, use_threads=False).aggregate(
-        [([], "count_all"), ("task_id", "min"), ("worker", "count_distinct")]
+    took = pa.array(wall_s(tasks)[failed], from_pandas=True)
+    counted = (
+        bad.append_column("took", took)
+        .group_by(columns, use_threads=False)
+        .aggregate(
+            [
+                ([], "count_all"),
+                ("task_id", "min"),
+                ("worker", "count_distinct"),
+                ("took", "sum"),
+                ("took", "count"),
+            ]
+        )
     )
     rows = [
         {
@@ -261,6 +273,8 @@ def failures(trace: Trace) -> list[dict[str, Any]]:
             "inferred": row["outcome_kind"] == "inferred",
             "error": None if row["error"] is None else clip(row["error"], 400),
             "attempts": row["count_all"],
+            "wall_s": round(row["took_sum"], 6) if row["took_count"] else None,
+            "timed": row["took_count"],
             "workers": row["worker_count_distinct"],
             "example": None if row["task_id_min"] is None else clip(row["task_id_min"], 200),
         }

@@ -119,7 +119,8 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 def _rows(worker: Ints, names: list[str], start: Ints, end: Ints) -> tuple[Ints, list[Any], str]:
     """Place attempts on rows: slots of a worker, whole workers, or several workers."""
     present = np.unique(worker)
-    label = {c: names[c] if c >= 0 else "worker not recorded" for c in present.tolist()}
+    nobody = "all attempts" if not names else "worker not recorded"
+    label = {c: names[c] if c >= 0 else nobody for c in present.tolist()}
     ranked = sorted(label, key=lambda c: (c < 0, _natural(label[c])))
     rank_of = np.zeros(len(names) + 1, dtype=np.int64)
     rank_of[ranked] = np.arange(len(ranked))
@@ -135,6 +136,9 @@ def _rows(worker: Ints, names: list[str], start: Ints, end: Ints) -> tuple[Ints,
             for slot in range(n)
         ]
         return first[rank] + lane, rows, ""
+    if not names:
+        row = {"label": "all attempts", "slot": 1, "of": 1, "lanes": int(lanes.sum())}
+        return rank, [row], f"all attempts in one row, up to {int(lanes.sum()):,} at once"
     share = -(-len(ranked) // ROWS_LIMIT)
     rows = []
     for at in range(0, len(ranked), share):
@@ -243,7 +247,7 @@ def timeline(trace: Trace, marks: list[dict[str, Any]]) -> Timeline:
         "marks": _marks_on_rows(marks, rows, workers, worker[use], row),
     }
     view.drawn = int(use.sum())
-    _explain(view, when, merged, tasks.num_rows)
+    _explain(view, when, merged, tasks.num_rows, nobody=not workers)
     inside = int((arrays_of(trace).nested & use).sum())
     if inside:
         view.notes.append(
@@ -254,8 +258,15 @@ def timeline(trace: Trace, marks: list[dict[str, Any]]) -> Timeline:
     return view
 
 
-def _explain(view: Timeline, when: Spans, merged: str, attempts: int) -> None:
-    if merged:
+def _explain(
+    view: Timeline, when: Spans, merged: str, attempts: int, *, nobody: bool = False
+) -> None:
+    if nobody:
+        rows = "in one row" if merged else "a row holds those that ran one after the other"
+        view.row_text = f"No worker was recorded: attempts are drawn {rows}."
+        if not merged:
+            view.row_text = f"No worker was recorded: {rows}."
+    elif merged:
         view.row_text = f"Rows hold several slots: {merged}."
     if attempts > view.drawn:
         view.notes.append(

@@ -132,7 +132,7 @@ function describe(chart, seen) {
       : `one pixel is ${spell(pixel)}; its height is the busy share`;
   chart.status.textContent =
     `${spell(from * unit)} to ${spell(to * unit)} of ${spell(chart.end * unit)}: ` +
-    `${seen.toLocaleString("en")} attempts in view, ${detail}.`;
+    `${seen.toLocaleString("en")} attempt${seen === 1 ? "" : "s"} in view, ${detail}.`;
   if (chart.brush) {
     chart.brush.style.left = `${(from / chart.end) * 100}%`;
     chart.brush.style.width = `${((to - from) / chart.end) * 100}%`;

@@ -1,0 +1,208 @@
+"""The four figures of the first screen, with how each was obtained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rotameter.profiler.gpu import gpu_figures, number
+from rotameter.profiler.usage import is_job_log, waiting
+from rotameter.profiler.view import View, plain_python, view
+from rotameter.units import format_number, format_seconds
+from rotameter.values import Figure, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rotameter.profiler.ledger import Account, Ledger
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["computed", "figures", "recorded_makespan", "task_hours"]
+
+FAILED_SHARE = 0.2
+
+_KINDS = {
+    "workers_died": "workers died",
+    "tiny_tasks": "tiny tasks",
+    "latency_bound_roots": "waiting for storage",
+    "transfer_bound": "transfers",
+    "spill": "spilling to disk",
+    "straggler": "stragglers",
+    "skewed_partitions": "skewed partitions",
+    "idle_parallelism": "idle cores",
+}
+"""Kinds of findings in plain words."""
+
+
+def recorded_makespan(meta: dict[str, Any]) -> float | None:
+    """Give the run time that an input states although its tasks carry no times."""
+    return number(meta.get("makespan_s"))
+
+
+def computed(seen: View, held_core_s: float | None) -> float | None:
+    """Give the tasks' CPU time over held core time; None unless measured for nearly all."""
+    rows = seen.ran & ~np.isnan(seen.wall)
+    cpu = np.fmax(seen.number("cpu_s"), seen.number("process_cpu_s"))[rows]
+    wall = seen.wall[rows]
+    known = ~np.isnan(cpu)
+    if not held_core_s or not wall.sum() or wall[known].sum() < 0.95 * wall.sum():
+        return None
+    return min(1.0, float(cpu[known].sum()) / held_core_s)
+
+
+def task_hours(seen: View) -> tuple[float, float] | None:
+    """Give (hours of lost attempts, hours of all)."""
+    live = ~seen.outcome_in("cached") & ~seen.nested & ~np.isnan(seen.wall)
+    total = float(seen.wall[live].sum())
+    if total <= 0:
+        return None
+    return float(seen.wall[live & seen.lost].sum()) / 3600.0, total / 3600.0
+
+
+def figures(trace: Trace, book: Ledger, findings: Sequence[Finding]) -> tuple[Figure, ...]:
+    """Give the four figures of the first screen; an unknown one says why."""
+    seen = view(trace)
+    time = _run_time(seen)
+    gpu = gpu_figures(trace.meta)
+    if gpu:
+        return (time, *gpu)
+    return (
+        time,
+        _efficiency(seen, book),
+        _wasted(seen, book),
+        _fourth(seen, findings),
+    )
+
+
+def _run_time(seen: View) -> Figure:
+    label = "Time covered" if is_job_log(seen) else "Run time"
+    if seen.makespan is not None:
+        known = ~np.isnan(seen.submitted)
+        how = "first submission to last end" if known.any() else "first start to last end"
+        return Figure(label, seen.makespan, "s", format_seconds(seen.makespan), how)
+    stated = recorded_makespan(seen.meta)
+    if stated is not None:
+        return Figure(label, stated, "s", format_seconds(stated), "as the input states it")
+    nothing = np.isnan(seen.submitted).all()
+    return Figure(label, None, "s", "–", "no task times" if nothing else "no start or end times")
+
+
+def _core_time(core_s: float | None) -> str:
+    """Write core time in the unit that people would use."""
+    if core_s is not None and core_s >= 360_000:
+        return f"{format_number(core_s / 3600)} core·h"
+    return f"{format_number(core_s)} core·s"
+
+
+def _split(account: Account, write: Callable[[float], str]) -> str:
+    """Say where the larger parts of what was asked for went."""
+    words = {
+        "over_requested": "asked for, not used",
+        "unmeasured": "not measured",
+        "oom_attempts": "in attempts out of memory",
+        "failed_attempts": "in failed attempts",
+        "worker_lost_attempts": "in lost attempts",
+        "unfinished_attempts": "in attempts that did not end well or at all",
+    }
+    held = account.held or 1.0
+    parts = sorted(account.wasted, key=lambda part: -part[1])
+    said = [f"{write(x)} {words[name]}" for name, x in parts if name in words and x > 0.01 * held]
+    return "; ".join(said[:3])
+
+
+def _efficiency(seen: View, book: Ledger) -> Figure:
+    for account in (book.worker_core_s, book.request_core_s):
+        ratio = account.useful_ratio
+        if ratio is None:
+            continue
+        if account is book.request_core_s:
+            held = account.held or 1.0
+            blind = dict(account.wasted).get("unmeasured", 0.0) / held
+            how = f"{_split(account, _core_time)}; {account.name}: {account.how}".lstrip("; ")
+            if blind > 0.9 or np.isnan(seen.number("cpu_s")).all():
+                how = f"{_core_time(account.held)} held, CPU time not known; {account.how}"
+                return Figure("Efficiency", None, "ratio", "not measured", how)
+            least = "≥ " if blind > 0.005 else ""
+            text = f"{least}{ratio:.0%} of {_core_time(account.held)} used"
+            return Figure("Efficiency", ratio, "ratio", text, how)
+        text = f"{ratio:.0%} of {_core_time(account.held)} busy"
+        how = "busy: a task ran, whether it computed or waited"
+        cpu = computed(seen, account.held)
+        if cpu is not None:
+            how += f"; {cpu:.0%} computed (CPU time)"
+        return Figure("Efficiency", ratio, "ratio", text, f"{how}; {account.how}")
+    return Figure("Efficiency", None, "ratio", "–", f"cannot tell: {book.worker_core_s.how}")
+
+
+def _gbh(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value < 0.01:  # Too small for hours: 1 GB·h is 3,600 GB·s.
+        return f"{format_number(value * 3600, 2)} GB·s"
+    return f"{format_number(value, 3)} GB·h"
+
+
+def _wasted(seen: View, book: Ledger) -> Figure:
+    label = "Memory held, not used"
+    accounts: tuple[Account, ...] = (book.worker_gbh, book.request_gbh)
+    for account in accounts:
+        if account.held is None:
+            continue
+        blind = dict(account.wasted).get("unmeasured", 0.0)
+        wasted = (account.wasted_total or 0.0) - blind
+        share = wasted / account.held if account.held else 0.0
+        how = f"{account.name}: {account.how}"
+        if account is book.request_gbh:
+            if not ((seen.task_memory > 0) & ~seen.lost).any():
+                what = f"{_gbh(account.held)} held; no attempt that ended well has a peak"
+                return Figure(label, None, "GB·h", "not measured", f"{what}; {how}")
+            how = f"{_split(account, _gbh)}; {how}".lstrip("; ")
+        if blind > 0.005 * account.held:
+            how = f"{blind / account.held:.0%} more could not be judged; {how}"
+        if blind > 0.9 * account.held > 0:
+            return Figure(label, None, "GB·h", "not measured", how)
+        return Figure(label, wasted, "GB·h", f"{share:.0%} of {_gbh(account.held)}", how)
+    if plain_python(seen.meta):
+        return Figure(label, None, "GB·h", "–", "no memory was requested")
+    return Figure(label, None, "GB·h", "–", f"cannot tell: {book.worker_gbh.how}")
+
+
+def _waited(seen: View) -> Figure:
+    label = "Waited before start"
+    wait = waiting(seen)
+    if wait is None:
+        return Figure(label, None, "s", "–", "when jobs were submitted and started is not known")
+    text = f"{format_seconds(wait['total_s'])}, median {format_seconds(wait['median_s'])}"
+    how = f"from {wait['since']} to started, {wait['n']:,} of {wait['of']:,} jobs"
+    return Figure(label, wait["total_s"], "s", text, how)
+
+
+def _fourth(seen: View, findings: Sequence[Finding]) -> Figure:
+    found = task_hours(seen)
+    if found is not None and found[0] > 0 and found[0] / found[1] >= FAILED_SHARE:
+        lost, total = found
+        return Figure(
+            "In failed tasks",
+            lost,
+            "h",
+            f"{format_seconds(lost * 3600)} of {format_seconds(total * 3600)} ({lost / total:.0%})",
+            "durations of attempts that were lost",
+        )
+    priced = [f for f in findings if f.cost_s is not None]
+    if is_job_log(seen) and not priced:
+        return _waited(seen)
+    if not priced or not seen.makespan:
+        text = "nothing over the noise" if seen.makespan else "–"
+        value = 0.0 if seen.makespan and not findings else None
+        return Figure("Avoidable", value, "s", text, "largest cost among the findings")
+    top = max(priced, key=lambda f: f.cost_s or 0.0)
+    cost = top.cost_s or 0.0
+    kind = _KINDS.get(top.kind, top.kind.replace("_", " "))
+    return Figure(
+        "Avoidable",
+        cost,
+        "s",
+        f"{format_seconds(cost)} ({cost / seen.makespan:.0%}): {kind}",
+        top.cost_how,
+    )
