@@ -80,6 +80,8 @@ def _main(argv: Sequence[str] | None) -> int:
         if error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
             _forget_stdout()
             return _say(f"cannot write the output: {error.strerror}", "make room and try again", 1)
+        if error.filename is not None and error.errno is not None:  # the system's word, no bug
+            return _say(f"{error.filename}: {error.strerror}", "check the path", 1)
         return _our_bug()
     except Exception:
         return _our_bug()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rotameter.errors import UsageError
+from rotameter.errors import RotameterError, UsageError
 from rotameter.profiler.schema import TABLES
 
 __all__ = ["known_table", "whole_file"]
@@ -39,6 +39,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     ------
     UsageError
         If the target's folder is not there.
+    RotameterError
+        If the file cannot be written.
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -47,5 +49,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, target)
+    except OSError as error:
+        raise RotameterError(
+            f"cannot write {target}: {error.strerror or error}", hint="choose another place"
+        ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
