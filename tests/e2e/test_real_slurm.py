@@ -20,6 +20,8 @@ about 4 s until the first job, 45 s in all. What was learnt there:
 - ``sacctmgr modify job … AdminComment=`` of 22.05 turns the text into small letters, ``scontrol``
   does not.
 - ``sacct`` lists a job that was cancelled while held only when it is asked for by ``-j``.
+- ``sacct -P`` cuts times to 19 characters: a zone of SLURM_TIME_FORMAT is lost unless the column is
+  asked for with a width (``Start%32``).
 - ``sacct --json`` of 22.05 has lost the return code of failed jobs (0 for ``exit 3``), gives 0 for
   the CPU time of a job (its steps have it), tells ``required.memory`` as it was asked for (a CPU, a
   node or in all, without saying which), and always lists earlier runs, as ``-D`` does.
@@ -146,10 +148,10 @@ def test_every_run_is_one_record(real: Real, form: str) -> None:
     trace = real.trace(form)
     records = trace.meta["importer"]["records"]
     assert records["in"] == records["out"] + records["merged"] + records["rejected"]
-    # sacct escapes nothing: the comment of "cards" breaks its row, before the id in this form.
-    assert records["rejected"] <= (form == "all")
+    # sacct escapes nothing: the comment of "cards" breaks its row, in "all" before the id.
+    assert records["rejected"] == 0
     rows = rows_of(trace).values()
-    found = sorted((r["group"] or "cards", r["attempt"], r["outcome"]) for r in rows)
+    found = sorted((r["group"], r["attempt"], r["outcome"]) for r in rows)
     wanted = sorted(
         (job.name, at + 1 if job.name == "again" else 1, outcome)
         for job in real.jobs.values()
@@ -242,8 +244,6 @@ def test_all_forms_tell_the_same(real: Real, form: str) -> None:
     assert found.keys() == wanted.keys()
     absent = ABSENT.get(form, frozenset())
     for key, row in wanted.items():
-        if form == "all" and row["group"] == "cards":
-            continue  # may have been rejected, with its line
         for name in SAME - absent:
             assert found[key][name] == row[name], (key, name)
         for name in {"peak_memory_bytes", "cpu_s"} - absent:
@@ -259,6 +259,52 @@ def test_a_trace_of_real_jobs_can_be_diagnosed_and_shown(real: Real, tmp_path: P
     assert rotameter.diagnose(trace).status
     rotameter.report(trace, tmp_path / "report.html")
     assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_without_a_header_columns_are_told_by_content(real: Real) -> None:
+    """The numbers of "bare" are those of "chosen", though nobody names its columns."""
+    trace = rotameter.open(real.files["bare.txt"], utc_offset="UTC")
+    assert any("no header" in word for word in trace.warnings)
+    found, wanted = rows_of(trace), real.rows("chosen")
+    assert found.keys() == wanted.keys()
+    for key, row in wanted.items():
+        # No other column tells who the user is, or which of the names is the partition's.
+        for name in SAME - {"user", "queue"} | {"peak_memory_bytes", "cpu_s", "exit_code"}:
+            assert found[key][name] == row[name], (key, name)
+
+
+def run_tool(real: Real, *words: object) -> None:
+    done = subprocess.run(
+        [str(TOOL), *(str(word) for word in words)],
+        env=real.cluster.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_jobs_are_collected_with_all_that_this_sacct_knows(real: Real, tmp_path: Path) -> None:
+    wanted = real.rows("chosen")
+    ids = ",".join(str(job.job_id) for job in real.jobs.values())
+    run_tool(real, "collect", "slurm", "--jobs", ids, "-o", tmp_path / "jobs.txt")
+    trace = rotameter.open(tmp_path / "jobs.txt")
+    assert trace.meta["time_base"] == "epoch_ns"  # collect asks for times with their zone
+    found = rows_of(trace)
+    assert found.keys() == wanted.keys()
+    for key, row in wanted.items():
+        for name in SAME | {"exit_code", "cpu_s"}:
+            assert found[key][name] == row[name], (key, name)
+        assert found[key]["host"] or row["group"] == "never"
+    (busy,) = (row for row in found.values() if row["group"] == "busy")
+    assert busy["read_bytes"] and busy["account"] == "science"
+
+
+def test_jobs_since_a_time_are_all_but_the_one_never_eligible(real: Real, tmp_path: Path) -> None:
+    run_tool(real, "collect", "slurm", "--since", "1h", "-o", tmp_path / "jobs.txt")
+    found = rows_of(rotameter.open(tmp_path / "jobs.txt"))
+    never = (str(real.jobs["never"].job_id), 1)
+    assert found.keys() == real.rows("chosen").keys() - {never}
 
 
 def test_jobs_are_opened_by_number(real: Real, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from rotameter.profiler.stats import SUMMED, stats
 from rotameter.profiler.trace import Trace
 
@@ -66,3 +68,18 @@ def test_nothing_known_is_null_not_zero() -> None:
 
 def _total(made: dict[str, Any], name: str) -> tuple[float | None, int]:
     return made["sums"][name]["sum"], made["sums"][name]["n"]
+
+
+def test_cpu_of_nested_tasks_in_other_threads_is_not_lost() -> None:
+    rows = [
+        {"task_id": "outer", "wall_s": 1.0, "cpu_s": 0.1, "outcome": "ok"},
+        {"task_id": "a", "parent": "outer", "wall_s": 0.5, "cpu_s": 0.4, "outcome": "ok"},
+        {"task_id": "b", "parent": "outer", "wall_s": 0.5, "cpu_s": 0.3, "outcome": "ok"},
+        {"task_id": "b1", "parent": "b", "wall_s": 0.2, "cpu_s": 0.2, "outcome": "ok"},
+        {"task_id": "alone", "wall_s": 1.0, "cpu_s": 0.9, "outcome": "ok"},
+    ]
+    found = stats(Trace.from_tables({"tasks": rows}))["sums"]["cpu_s"]
+    assert found["sum"] == pytest.approx(0.7 + 0.9) and found["at_least"]
+    inside = [{**row, "cpu_s": 1.0} if row["task_id"] == "outer" else row for row in rows]
+    found = stats(Trace.from_tables({"tasks": inside}))["sums"]["cpu_s"]
+    assert found["sum"] == pytest.approx(1.9) and not found["at_least"]

@@ -40,9 +40,12 @@ def stats_text(found: Mapping[str, Any]) -> str:
     for label, key in (("dependencies", "deps"), ("rejected records", "rejected")):
         if found[key]:
             lines.append(_line(label, format_count(found[key])))
-    for label, key in (("makespan", "makespan_s"), ("task time", "task_wall_s")):
-        if found[key] is not None:
-            lines.append(_line(label, format_seconds(found[key])))
+    # What is nested in another task took its time already.
+    outer = found["sums"].get("wall_s") or {}
+    took = outer["sum"] if outer.get("n") else found["task_wall_s"]
+    for label, seconds in (("makespan", found["makespan_s"]), ("task time", took)):
+        if seconds is not None:
+            lines.append(_line(label, format_seconds(seconds)))
     for name, total in found["sums"].items():
         if total["n"] and name != "wall_s":
             shown = format_bytes if name.endswith("_bytes") else format_seconds

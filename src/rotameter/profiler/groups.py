@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Codes, Floats, Mask
 
-__all__ = ["GroupRow", "group_table", "moved"]
+__all__ = ["GroupRow", "cpu_used", "group_table", "moved"]
 
 _DEEPEST = 64  # tasks inside tasks inside tasks
 
@@ -134,6 +134,30 @@ def _moved(seen: View, op: str) -> tuple[Floats, Mask]:
     fill = blank & has
     amount[fill] = total[fill]
     return amount, least | fill
+
+
+def cpu_used(seen: View) -> tuple[Floats, Mask]:
+    """Give the CPU seconds of each attempt and what is nested in it, and which are at least that.
+
+    An attempt's CPU time is that of its thread. Nested attempts that ran in other threads
+    (``asyncio.to_thread``, pools) used time of their own: where they used more than what is around
+    them, that one's thread was not theirs, and their sum is the lower bound.
+    """
+    used = seen.number("cpu_s").copy()
+    up = _outer(seen)
+    least = np.zeros(seen.n, dtype=bool)
+    depth = np.zeros(seen.n, dtype=np.int64)
+    above, steps = up.copy(), 0
+    while (above >= 0).any() and steps < _DEEPEST:
+        depth += above >= 0
+        above = np.where(above >= 0, up[above], -1)
+        steps += 1
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        inner = np.flatnonzero((depth == level) & ~np.isnan(used))
+        part = np.bincount(up[inner], used[inner], minlength=seen.n)
+        more = part > np.nan_to_num(used, nan=-1.0) + 1e-9
+        used[more], least[more] = part[more], True
+    return used, least
 
 
 def _outer(seen: View) -> Codes:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.profiler.gpu import device_rows
-from rotameter.profiler.groups import moved
+from rotameter.profiler.groups import cpu_used, moved
 from rotameter.profiler.usage import usage
 from rotameter.profiler.view import View, view
 
@@ -41,6 +41,8 @@ def _sum(seen: View, name: str, outer: Any, could: Any) -> dict[str, Any]:
     values, least = seen.number(name), np.zeros(seen.n, dtype=bool)
     if name in ("read_bytes", "write_bytes"):
         values, least = moved(seen, name.removesuffix("_bytes"))
+    elif name == "cpu_s":
+        values, least = cpu_used(seen)
     known = outer & ~np.isnan(values)
     n, of = int(known.sum()), int((outer & (could | known)).sum())
     total: float | int | None = None

@@ -27,6 +27,7 @@ __all__ = ["build", "figures", "sentence", "status_of"]
 
 TRACING_SHARE = 0.05
 """The tracer's own cost is said first from this part of the run."""
+DROPPED_SHARE = 0.05
 
 _NO_WORKERS = "no worker's life and cores were recorded"
 MANY_HOURS = 0.05
@@ -69,12 +70,27 @@ def build(trace: Trace, book: Ledger, findings: Sequence[Finding], notes: Sequen
     cost = tracing_note(view(trace))
     if cost is not None:
         said = f"{cost} {said.replace('Nothing worth', 'Otherwise nothing worth', 1)}"
+    if (gap := _dropped(trace.meta)) is not None:
+        said = f"{gap} {said}"
     return Verdict(
         sentence=said,
         status=status,
         figures=figures(trace, book, findings),
         findings=tuple(findings),
         notes=tuple(notes) if cost is None else (cost, *notes),
+    )
+
+
+def _dropped(meta: dict[str, Any]) -> str | None:
+    """Say first that most of what happened is not in the trace, where that is so."""
+    dropped, kept = meta.get("dropped"), meta.get("records")
+    if not isinstance(dropped, int) or not isinstance(kept, int):
+        return None
+    if dropped < DROPPED_SHARE * (dropped + kept):
+        return None
+    return (
+        f"{format_count(dropped)} of {many(dropped + kept, 'record')} could not be kept, so this "
+        "holds for the rest only:"
     )
 
 
@@ -89,10 +105,11 @@ def tracing_note(seen: View) -> str | None:
     share = spent / width / seen.makespan
     if share < TRACING_SHARE:
         return None
+    length = format_seconds(float(np.nanmedian(seen.wall)))
+    calls = f"{many(seen.n, 'call')} of {length} {'is' if seen.n == 1 else 'are'} too short"
     return (
         f"Tracing itself took {format_seconds(spent / width)} ({min(share, 1.0):.0%} of the run): "
-        f"{many(seen.n, 'call')} of {format_seconds(float(np.nanmedian(seen.wall)))} are too short "
-        "to trace one by one; trace what calls them."
+        f"{calls} to trace one by one; trace what calls them."
     )
 
 
@@ -298,9 +315,13 @@ def _were(count: int) -> str:
 
 
 def _progress(seen: View) -> str:
-    total = len(seen.task_ids)
+    # What waited when the run ended has no row; how many were submitted is known from the graphs.
+    counts = [event["count"] or 0 for event in seen.events("graph_submitted")]
+    total = max(len(seen.task_ids), sum(counts))
     done = _done(seen)
-    return f"{format_count(done)} of {many(total, 'task')} {_were(total)} done"
+    begun = len(seen.task_ids)
+    said = f"{format_count(done)} of {many(total, 'task')} {_were(total)} done"
+    return f"{said} ({format_count(begun)} had begun)" if total > begun > done else said
 
 
 def _unseen(seen: View, run: dict[str, Any]) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import random
 from typing import Any
 
 import pytest
 
+from rotameter.adapters.importers._slurm_content import infer
 from rotameter.adapters.importers.slurm import Importer
 from rotameter.errors import BadInput
 from rotameter.testing import check_importer, import_bytes
@@ -435,6 +437,68 @@ def test_sacct_json() -> None:
     assert trace.meta["slurm_version"] == "24.05.1"
 
 
+def old_json(**more: Any) -> dict[str, Any]:
+    """Give a job as 22.05 (data parser 0.0.38) does: plain numbers, no CPU time, no code."""
+    zero = {"seconds": 0, "microseconds": 0}
+    asked = [{"type": "cpu", "name": None, "count": 3}, {"type": "mem", "name": None, "count": 450}]
+    step = {
+        "step": {"job_id": 9, "id": "batch", "name": "batch"},
+        "state": "COMPLETED",
+        "tasks": {"count": 1},
+        "time": {"elapsed": 9, "total": {"seconds": 2, "microseconds": 1413936}},
+        "exit_code": {"status": "SUCCESS", "return_code": 0},
+    }
+    second = {"step": {"job_id": 9, "id": 0, "name": "x"}, "state": "COMPLETED",
+              "time": {"user": {"seconds": 1, "microseconds": 250000},
+                       "system": {"seconds": 0, "microseconds": 250000}}}  # fmt: skip
+    job = {
+        "job_id": 9,
+        "name": "steps",
+        "state": {"current": "COMPLETED", "reason": "None"},
+        "time": {"elapsed": 9, "start": 1686088321, "end": 1686088330, "limit": 10,
+                 "total": zero, "user": zero, "system": zero},
+        "required": {"CPUs": 3, "memory": 150},
+        "tres": {"allocated": asked, "requested": asked},
+        "exit_code": {"status": "SUCCESS", "return_code": 0},
+        "steps": [step, second],
+    }  # fmt: skip
+    return job | more
+
+
+def of_json(job: dict[str, Any]) -> dict[str, Any]:
+    (row,) = rows(json.dumps({"jobs": [job], "meta": {"Slurm": {"release": "22.05.8"}}}))
+    return row
+
+
+def test_json_of_22_05() -> None:
+    row = of_json(old_json())
+    assert row["requested_memory_bytes"] == 450 << 20  # 150 are for a CPU, which nothing says
+    assert row["cpu_s"] == pytest.approx(3.413936 + 1.5)
+    assert row["exit_code"] == 0
+    lossy = of_json(old_json(state={"current": "FAILED", "reason": "None"}))
+    assert (lossy["outcome"], lossy["exit_code"], lossy["signal"]) == ("failed", None, None)
+    code = {"status": "ERROR", "return_code": 3}
+    told = of_json(old_json(state={"current": "FAILED"}, exit_code=code))
+    assert told["exit_code"] == 3
+    killed = {"status": "SIGNALED", "return_code": 0, "signal": {"signal_id": 11, "name": "SEGV"}}
+    hit = of_json(old_json(state={"current": "FAILED"}, exit_code=killed))
+    assert (hit["exit_code"], hit["signal"]) == (0, 11)
+
+
+def test_json_of_newer_versions() -> None:
+    newer = {
+        "state": {"current": ["FAILED"], "reason": "None"},
+        "exit_code": {"status": ["SUCCESS"], "return_code": triple(0), "signal": {}},
+        "required": {"CPUs": 3, "memory_per_cpu": triple(150), "memory_per_node": triple(None)},
+    }
+    row = of_json(old_json(**newer))
+    assert (row["exit_code"], row["requested_memory_bytes"]) == (None, 450 << 20)
+    bare = old_json(**newer | {"tres": {"requested": []}})
+    assert of_json(bare)["requested_memory_bytes"] == 450 << 20
+    whole = {"required": {"CPUs": 3, "memory_per_node": triple(0)}}
+    assert of_json(old_json(**whole))["requested_memory_bytes"] is None
+
+
 def test_old_and_other_json() -> None:
     old = {
         "job_id": 9,
@@ -480,10 +544,22 @@ def test_secrets_stay_out() -> None:
     assert "abcdefghij" not in str(trace.table("tasks").to_pylist())
 
 
-def test_snakemake_rules_are_groups() -> None:
+@pytest.mark.parametrize(
+    ("comment", "group"),
+    [
+        ("rule_align", "align"),
+        ("rule_call_variants_wildcards_a_1,b.2", "call_variants"),
+        ("group_mine", "group_mine"),
+        ("", None),
+        ("my own", None),
+    ],
+)
+def test_snakemake_rules_are_groups(comment: str, group: str | None) -> None:
     uuid = "0e5c1fd4-3b02-4a8b-9d35-9c3f0f8a1b2c"
-    row = one("JobID|JobName|Comment|State", f"5|{uuid}|rule_align|COMPLETED")
-    assert row["group"] == "rule_align"
+    row = one("JobID|JobName|Comment|State", f"5|{uuid}|{comment}|COMPLETED")
+    assert row["group"] == (group or uuid)
+    row = one("JobID|JobName|Comment|State", f"5|mine|{comment}|COMPLETED")
+    assert row["group"] == "mine"
 
 
 def test_knows_no_other_table() -> None:
@@ -493,9 +569,27 @@ def test_knows_no_other_table() -> None:
         "job_id,num_cores,max_mem_gb\n1,2,3\n",
         '{"jobid": 1, "rule_name": "a", "s": 1.0, "max_rss": 5}\n',
         '{"jobs": []}',
+        "job_id,task_type,user,start,end,maxrss_kib,state,exit_code,cores\n1,a,b,2,3,4,ok,0,1\n",
+        "job_id|user|state|start|end|elapsed\n1|u|done|2|3|4\n",
+        "jobid,user,state,start,end\n1,u,done,2,3\n",
+        '{"job_id": 1, "user": "u", "state": "done", "elapsed": 5, "start": 3}\n',
         "1 2 3 4\n",
     ):
         assert importer.sniff(Head("x.txt", text.encode())) < 0.5
+
+
+def test_knows_its_own_names_in_any_letters() -> None:
+    importer = Importer()
+    for text in (
+        "jobid|state\n5|COMPLETED\n",
+        "JOBIDRAW,STATE,ELAPSED\n5,COMPLETED,00:01:00\n",
+        '"JobID";"State";"MaxRSS"\n"5";"FAILED";""\n',
+        "JobID%20|State%20|Elapsed\n5|FAILED|00:01:00\n",
+        '{"job_id": 1, "job_state": ["RUNNING"], "time_limit": 5, "user": "u"}\n',
+    ):
+        assert importer.sniff(Head("x.txt", text.encode())) >= 0.5, text
+    # What has other names is read all the same where the user says what it is.
+    assert rows("job_id,state,elapsed\n5,FAILED,00:01:00\n")[0]["outcome"] == "failed"
 
 
 def test_cancelled_in_the_queue_never_ran() -> None:
@@ -520,3 +614,108 @@ JobID|JobName|State|Start|End|Elapsed|TotalCPU|MaxRSS
     assert (row["wall_s"], row["cpu_s"], row["peak_memory_bytes"]) == (3600, 30.5, 900 * 1024)
     assert trace.meta["importer"]["records"] == {"in": 2, "out": 1, "merged": 1, "rejected": 0}
     assert any("only steps" in word for word in trace.warnings)
+
+
+@pytest.mark.parametrize(
+    ("header", "lines", "names"),
+    [
+        # Before the id: of the next record, whatever ends the one before.
+        (
+            "Account|Comment|JobID|JobName|State|Elapsed|WorkDir",
+            ["a||5|one|FAILED|00:01:00|/w", "a|two", "lines|6|two|COMPLETED|00:02:00|/w"],
+            ["one", "two"],
+        ),
+        (
+            "Comment|JobID|JobName|State|Elapsed|WorkDir",
+            ["|5|one|FAILED|00:01:00|/w", "x", "y", "z|6|two|COMPLETED|00:02:00|/w"],
+            ["one", "two"],
+        ),
+        # Before and after the id.
+        (
+            "Account|Comment|JobID|JobName|State|Elapsed|SubmitLine|WorkDir",
+            ["a||5|one|FAILED|00:01:00|sbatch x|/w", "a|u", "v|6|two|COMPLETED|00:02:00|sbatch u",
+             "v|/w", "a||7|three|FAILED|00:03:00|sbatch|/w"],
+            ["one", "two", "three"],
+        ),
+        # After it: names hardly ever have several lines.
+        (
+            "JobName|JobID|State|Elapsed|SubmitLine",
+            ["one|5|FAILED|00:01:00|sbatch \\", "  --mem=1G", "two|6|COMPLETED|00:02:00|x"],
+            ["one", "two"],
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("others", [0, 30])
+def test_text_of_several_lines_around_the_job_id(
+    header: str, lines: list[str], names: list[str], others: int
+) -> None:
+    alike = [lines[0].replace("|5|", f"|{i}|") for i in range(100, 100 + others)]
+    found = rows("\n".join([header, *alike, *lines]) + "\n")
+    assert [row["group"] for row in found[others:]] == names
+    assert found[-1]["wall_s"] == 60 * len(names)
+
+
+HEADLESS = """\
+JobID|JobIDRaw|JobName|User|State|ExitCode|Submit|Eligible|Start|End|Elapsed|Suspended|Timelimit|AllocCPUS|AllocNodes|AllocTRES|ReqCPUS|ReqMem|ReqTRES|NTasks|TotalCPU|MaxRSS|MaxDiskRead
+1|1|late|root|TIMEOUT|0:0|T00:00:00|T00:00:03|T00:00:10|T00:01:40|00:01:30|00:00:00|00:01:00|1|1|cpu=1,mem=64M,node=1|1|64M|cpu=1,mem=64M,node=1||00:00.003||
+1.batch|1.batch|batch||CANCELLED|0:15|T00:00:10|T00:00:10|T00:00:10|T00:01:40|00:01:30|00:00:00||1|1|cpu=1,mem=64M,node=1|1|||1|00:00.003|1640K|0.01M
+2|2|never|root|CANCELLED|0:0|T00:00:00|Unknown|None|T00:00:50|00:00:00|00:00:00|00:10:00|1|0||1|64M|cpu=1,mem=64M,node=1||00:00:00||
+11_3|3|array|ann|COMPLETED|0:0|T00:00:01|T00:00:04|T00:00:20|T01:00:20|01:00:00|00:00:00|02:00:00|4|2|cpu=4,mem=2G,node=2|4|2G|cpu=4,mem=2G,node=2||03:10:00||
+11_3.batch|3.batch|batch||COMPLETED|0:0|T00:00:20|T00:00:20|T00:00:20|T01:00:20|01:00:00|00:00:00||2|1|cpu=2,mem=1G,node=1|2|||1|00:01.200|139192K|1.62M
+11_3.0|3.0|tool||COMPLETED|0:0|T00:00:20|T00:00:20|T00:00:20|T01:00:19|00:59:59|00:00:00||4|2|cpu=4,mem=2G,node=2|4|||4|03:09:58|239192K|1.62M
+""".replace("T00", "2026-11-29T00").replace("|T01", "|2026-11-29T01")  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_without_a_header_any_order_of_fields_tells_the_truth(seed: int) -> None:
+    lines = [line.split("|") for line in HEADLESS.splitlines()]
+    order = list(range(len(lines[0])))
+    random.Random(seed).shuffle(order)
+    names, *turned = [[line[i] for i in order] for line in lines]
+    found = infer(turned, "|")
+    assert found is not None
+    columns = {
+        name.lower(): list(c) for name, c in zip(names, zip(*turned, strict=True), strict=True)
+    }
+    for name, told in zip(names, found.names, strict=False):
+        assert not told or columns[told] == columns[name.lower()]  # ReqCPUS is AllocCPUS here
+    # Only what stands in no relation to another column stays unknown.
+    assert {n for n, told in zip(names, found.names, strict=False) if not told} <= {
+        "User", "Suspended", "MaxDiskRead"
+    }  # fmt: skip
+    text = "".join("|".join(line) + "\n" for line in turned)
+    assert Importer().sniff(Head("x.txt", text.encode())) >= 0.5
+    kept = [
+        "task_id",
+        "group",
+        "outcome",
+        "started_ns",
+        "ended_ns",
+        "wall_s",
+        "cpu_s",
+        "exit_code",
+        "requested_memory_bytes",
+        "peak_memory_bytes",
+        "granted_cores",
+        "requested_wall_s",
+    ]
+    for row, wanted in zip(rows(text), rows(HEADLESS), strict=True):
+        assert {k: row[k] for k in kept} == {k: wanted[k] for k in kept}
+
+
+@pytest.mark.parametrize(
+    ("fields", "unknown"),
+    [
+        # CPUTime, Suspended or two times may be anything where Elapsed is not there.
+        (("JobID", "State", "Suspended"), "wall_s"),
+        (("JobID", "State", "Submit", "End"), "started_ns"),
+        (("JobID", "State", "MaxDiskRead"), "peak_memory_bytes"),
+        (("JobID", "State", "User", "JobName"), "user"),
+    ],
+)
+def test_a_column_that_may_be_many_things_is_none(fields: tuple[str, ...], unknown: str) -> None:
+    names, *lines = [line.split("|") for line in HEADLESS.splitlines()]
+    at = [names.index(field) for field in fields]
+    found = rows("".join("|".join(line[i] for i in at) + "\n" for line in lines))
+    assert {row[unknown] for row in found} == {None}
+    assert [row["outcome"] for row in found] == ["timeout", "cancelled", "ok"]

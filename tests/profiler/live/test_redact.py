@@ -26,6 +26,7 @@ PLANTED = [
     f"eyJhbGciOiJI.{SECRET}.{SECRET}",
     f"password={SECRET}",
     f"PASSWORD = '{SECRET}'",
+    f"pw={SECRET}",
     f"DB_PASSWORD={SECRET}",
     f"--token {SECRET}X token={SECRET}",
     f"token: {SECRET}",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 
 import pytest
 
 from rotameter.profiler.live.clock import Clock
+from rotameter.profiler.live.tracer import task
 from rotameter.profiler.schema import columns_of
 
 
@@ -169,3 +172,46 @@ def test_long_keys_are_cut_but_stay_apart(lab):
     one, two = traced.rows()
     assert one["task_id"] != two["task_id"] and len(one["task_id"]) == 300
     assert one["group"] != two["group"]
+
+
+@pytest.mark.parametrize("level", ["time", "default"])
+def test_concurrency_in_threads_lies_between_one_and_their_number(lab, level):
+    made = lab(level=level).activate()
+
+    @task(group="step")
+    def step():
+        os.sched_yield()
+
+    def work():
+        for _ in range(2_000):
+            step()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rows = made.rows()
+    assert len(rows) == 6_000
+    assert all(1 - 1e-9 <= row["concurrency"] <= 3 + 1e-9 for row in rows if row["wall_s"])
+    assert all(0 <= row["cpu_s"] <= row["wall_s"] for row in rows)
+    if level == "default":
+        shared = [row for row in rows if row["concurrency"] > 1.5]
+        assert all(row["process_cpu_s"] is None for row in shared)
+
+
+def test_the_cost_of_measuring_is_cpu_time_not_waiting(lab):
+    session = lab().session
+
+    class Slow:
+        def start(self, running):
+            time.sleep(0.01)
+
+        def stop(self, token):
+            time.sleep(0.01)
+            return {}
+
+    session._probes.append(Slow())
+    for _ in range(10):
+        session.end(session.begin("t", "g"))
+    assert 0 < session.probe_ns < 10 * 5_000_000

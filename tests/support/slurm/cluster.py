@@ -32,6 +32,9 @@ PROGRAMS = (
     "sbatch",
     "srun",
     "scontrol",
+    "scancel",
+    "squeue",
+    "sinfo",
 )
 APT = (
     "apt-get install -y --no-install-recommends "
@@ -104,7 +107,7 @@ class Cluster:
 
     def stop(self) -> None:
         """Cancel what runs, end the daemons in reverse order, then whatever they left."""
-        with contextlib.suppress(CannotStart, subprocess.TimeoutExpired):
+        with contextlib.suppress(CannotStart, subprocess.TimeoutExpired, OSError):
             if any(name == "slurmctld" for name, _ in self._daemons):
                 self.call("scancel", "--user", self.settings.user, timeout=10)
         for _, daemon in reversed(self._daemons):
@@ -215,21 +218,37 @@ def _end(process: subprocess.Popen[bytes], patience: float = 8.0) -> None:
         process.wait()
 
 
-def _end_strays(config: Path) -> None:
-    """End what the daemons started and did not end: all that has our SLURM_CONF, only that."""
+def _strays(config: Path) -> list[int]:
+    """Give the processes that have our SLURM_CONF, and only those."""
     mark = b"SLURM_CONF=" + os.fsencode(config) + b"\0"
+    found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if int(entry.name) != os.getpid() and mark in (entry / "environ").read_bytes():
-                os.kill(int(entry.name), signal.SIGKILL)
+                found.append(int(entry.name))
+    return found
+
+
+def _end_strays(config: Path) -> None:
+    """End what the daemons started and did not end."""
+    deadline = time.monotonic() + 5
+    while (left := _strays(config)) and time.monotonic() < deadline:
+        for process in left:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 def _remove_control_groups(node: str) -> None:
-    for top in CONTROL_GROUPS.glob(f"*/slurm_{node}"):
-        inner = sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
-        for folder in [*inner, top]:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+    """Remove the groups of a node; one stays busy for a moment after its last process."""
+    deadline = time.monotonic() + 5
+    while (tops := list(CONTROL_GROUPS.glob(f"*/slurm_{node}"))) and time.monotonic() < deadline:
+        for top in tops:
+            inner = sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
+            for folder in [*inner, top]:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+        time.sleep(0.05)
 
 
 @contextlib.contextmanager
@@ -250,5 +269,7 @@ def running_cluster() -> Iterator[Cluster]:
         cluster.start()
         yield cluster
     finally:
-        cluster.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            cluster.stop()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)

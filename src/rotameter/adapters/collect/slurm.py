@@ -34,6 +34,8 @@ _FIELDS = """
     Priority NodeList Comment AdminComment
 """
 FIELDS = tuple(_FIELDS.split())
+# sacct cuts times to 19 characters, also with --parsable2: what comes after the seconds is lost.
+_WIDE = {name: f"{name}%32" for name in ("Submit", "Eligible", "Start", "End")}
 _NEEDED = ("JobID", "State", "Elapsed")
 _OLD_NAMES = {"ReqTRES": "ReqGRES", "AllocTRES": "AllocGRES"}
 _JOBS = re.compile(r"\d{1,10}(?:_\d{1,10}|\+\d{1,5})?(?:,\d{1,10}(?:_\d{1,10}|\+\d{1,5})?)*")
@@ -118,6 +120,8 @@ def _start(text: str) -> str:
 def command(query: Query, known: Sequence[str] | None = None) -> list[str]:
     """Give the command that fetches the jobs.
 
+    Without ``jobs``, sacct lists no job that was never eligible to run (held, then cancelled).
+
     Parameters
     ----------
     query : Query
@@ -140,8 +144,8 @@ def command(query: Query, known: Sequence[str] | None = None) -> list[str]:
                 f"this sacct knows no field {', '.join(lost)}",
                 hint="rotameter collect slurm --print shows the command",
             )
-    return ["sacct", "--parsable2", "--duplicates", f"--format={','.join(fields)}",
-            *query.options()]  # fmt: skip
+    asked = ",".join(_WIDE.get(field, field) for field in fields)
+    return ["sacct", "--parsable2", "--duplicates", f"--format={asked}", *query.options()]
 
 
 def shown(argv: Sequence[str]) -> str:

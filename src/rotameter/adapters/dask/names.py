@@ -11,7 +11,7 @@ from typing import Any
 
 from rotameter.profiler.live.host import machine
 from rotameter.profiler.live.process import host_name
-from rotameter.profiler.live.redact import clip, redact
+from rotameter.profiler.live.redact import clip, has_key_shape, redact
 
 __all__ = [
     "ACK_OP",
@@ -54,7 +54,7 @@ _LIMIT = 200
 
 def _safe(text: str) -> str:
     """Take secrets out of a name and keep different names different."""
-    if "://" in text or "=" in text:
+    if "://" in text or "=" in text or (not text.islower() and has_key_shape(text)):
         clean = redact(text)
         if clean != text:
             digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
@@ -71,8 +71,9 @@ def task_id_of(key: Any) -> str:
     ('inc-1', "('x', 0)")
     """
     text = key if type(key) is str else str(key)
-    # One letter at a time: these searches stay short where caches are cold.
-    if len(text) < _LIMIT and ":" not in text and "=" not in text:
+    # Keys that carry access keys or tokens have capitals; most of Dask's have none. One letter at
+    # a time: these searches stay short where caches are cold.
+    if len(text) < _LIMIT and text.islower() and ":" not in text and "=" not in text:
         return text
     return _safe(text)
 

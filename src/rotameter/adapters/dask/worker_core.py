@@ -129,6 +129,7 @@ _THREADS_KEPT = 16
 _MEASURED = ("worker", "started_ns", "ended_ns", "wall_s")
 _ADDED = ("transfer_s", "received_bytes", "spill_s", "output_bytes")
 _PLACES = tuple(rows.TASK_COLUMNS.index(name) for name in _MEASURED)
+_WALL, _CPU = rows.TASK_COLUMNS.index("wall_s"), rows.TASK_COLUMNS.index("cpu_s")
 
 
 class DaskSession(Session):
@@ -192,6 +193,9 @@ class DaskSession(Session):
         values = list(self._render(attempt.running))
         for place, name in zip(_PLACES, _MEASURED, strict=True):
             values[place] = getattr(attempt, name)
+        wall, cpu = values[_WALL], values[_CPU]
+        if wall is not None and cpu is not None and cpu > wall:
+            values[_CPU] = wall  # what ran between Dask's clock and ours is not the task's
         return (*values, *(getattr(attempt, name) for name in _ADDED))
 
 

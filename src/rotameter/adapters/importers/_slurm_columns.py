@@ -1,4 +1,4 @@
-"""Which column of a ``sacct`` listing is which: headers, known orders, and by content.
+"""Which column of a ``sacct`` listing is which, by its header.
 
 Field names: https://slurm.schedmd.com/sacct.html (``sacct --helpformat``). Names are compared in
 small letters and without ``_`` and blanks.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rotameter.adapters.importers._slurm_values import JOB_ID, words
 
-__all__ = ["KNOWN", "Layout", "fits", "from_names", "header", "infer", "kind_of", "plain"]
+__all__ = ["KNOWN", "Layout", "fits", "from_names", "header", "kind_of", "plain", "spelled"]
 
 _BY_KIND = {
     "jobid": "jobid jobidraw",
@@ -50,6 +50,12 @@ TOLD = frozenset(
     )
 )
 """At least one of these must be there: a list of numbers alone tells nothing."""
+_ANYONE = frozenset(
+    words(
+        """jobid user group account partition cluster state start end submit comment priority
+        flags layout reason extra container"""
+    )
+)
 _CLOCK = r"(?:\d+-)?(?:\d+:)?\d+:\d+(?:\.\d+)?"
 _PATTERNS = {
     "time": re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.{0,16}|\d{9,11}|Unknown|None|N/A|"),
@@ -65,21 +71,6 @@ _PATTERNS = {
 }
 _NAME = re.compile(r'\s*"?[A-Za-z0-9_/%. -]{0,40}"?\s*')
 _DELIMITERS = ("^|^", ";|;", "|", "\t", ",", ";")
-_XDMOD = words(
-    """jobid jobidraw cluster partition qos account group gid user uid submit eligible
-    start end elapsed exitcode state nnodes ncpus reqcpus reqmem reqtres alloctres
-    timelimit nodelist jobname"""
-)
-_REPORTSEFF = "admincomment alloccpus elapsed jobid jobidraw maxrss nnodes ntasks reqmem state"
-_ORDERS = {
-    "the order of XDMoD": _XDMOD,
-    "the default order of sacct": words("jobid jobname partition account alloccpus state exitcode"),
-    "the order of the Snakemake plug-in's efficiency report": words(
-        "jobid jobname comment elapsed totalcpu nnodes ncpus maxrss reqmem"
-    ),
-    "the order of reportseff": words(f"{_REPORTSEFF} timelimit totalcpu"),
-    "the order of reportseff without limits": words(f"{_REPORTSEFF} totalcpu"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,135 +173,24 @@ def header(line: str, after: str = "", delimiter: str | None = None) -> Layout |
     return best
 
 
-# -- without a header ------------------------------------------------------------------------------
+def spelled(line: str, layout: Layout) -> int:
+    """Count the fields that a header names as sacct does, in capitals or not; 0 without a job id.
 
+    Other tools write ``job_id`` or ``max_rss``, sacct never does.
 
-def infer(rows: Sequence[Sequence[str]], delimiter: str) -> Layout | None:
-    """Tell columns by what is in them; None where that cannot be told.
-
-    Parameters
-    ----------
-    rows : sequence of sequence of str
-        Some rows, all of the same length.
+    Examples
+    --------
+    >>> spelled("jobid|State|X", header("jobid|State|X"))
+    2
+    >>> spelled("job_id,state,user", header("job_id,state,user"))
+    0
     """
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    while columns and not any(columns[-1]):
-        columns.pop()
-    for how, names in _ORDERS.items():
-        if len(names) == len(columns) and _all_fit(columns, names):
-            return Layout(delimiter, names, how)
-    told = _by_content(columns)
-    return None if told is None else Layout(delimiter, tuple(told), "content")
-
-
-def _all_fit(columns: Sequence[Sequence[str]], names: Sequence[str]) -> bool:
-    good = all(
-        sum(fits(kind_of(name), value) for value in column) >= 0.9 * len(column)
-        for name, column in zip(names, columns, strict=True)
-    )
-    # Kinds that take anything say nothing: what speaks must be there, not only be empty.
-    told = [
-        i
-        for i, name in enumerate(names)
-        if kind_of(name) in ("time", "clock", "state", "exit", "reqmem")
-    ]
-    return good and all(any(columns[i]) for i in told)
-
-
-def _share(column: Sequence[str], kind: str) -> float:
-    filled = [value for value in column if value]
-    return sum(fits(kind, value) for value in filled) / len(filled) if filled else 0.0
-
-
-def _by_content(columns: Sequence[Sequence[str]]) -> list[str] | None:
-    names = [""] * len(columns)
-    ids = [i for i, column in enumerate(columns) if all(column) and _share(column, "jobid") == 1
-           and min(map(len, column)) > 2]  # fmt: skip
-    if not ids:
-        return None
-    names[ids[0]] = "jobid"
-    if len(ids) > 1 and _raw_of(columns[ids[0]], columns[ids[1]]):
-        names[ids[1]] = "jobidraw"
-    step = ["." in value for value in columns[ids[0]]]
-    left = [i for i, name in enumerate(names) if not name and any(columns[i])]
-    for kind, name in (("state", "state"), ("exit", "exitcode"), ("tres", "alloctres")):
-        found = [i for i in left if names[i] == "" and _share(columns[i], kind) > 0.9]
-        if found:
-            names[found[-1 if kind == "tres" else 0]] = name
-    _times(columns, names, left)
-    _clocks(columns, names, left, step)
-    _amounts(columns, names, left, step)
-    numeric = ("count", "reqmem", "clock")
-    named = [
-        i
-        for i in left
-        if names[i] == "" and all(_share(columns[i], kind) < 0.5 for kind in numeric)
-    ]
-    if named:
-        names[named[0]] = "jobname"
-    return names if {"state", "elapsed"} & set(names) else None
-
-
-def _raw_of(ids: Sequence[str], other: Sequence[str]) -> bool:
-    """Say whether a second column of numbers is JobIDRaw: a step has the same step in both."""
-    ends = [(a.partition(".")[2], b.partition(".")[2]) for a, b in zip(ids, other, strict=True)]
-    plain_ids = all(JOB_ID.fullmatch(b) and "_" not in b for b in other)
-    long = all(len(b.partition(".")[0]) > 3 for b in other)
-    return plain_ids and long and all(a == b for a, b in ends)
-
-
-def _times(columns: Sequence[Sequence[str]], names: list[str], left: Sequence[int]) -> None:
-    found = [i for i in left if names[i] == "" and _share(columns[i], "time") > 0.9
-             and any("-" in value for value in columns[i])]  # fmt: skip
-    orders = {
-        4: ("submit", "eligible", "start", "end"),
-        3: ("submit", "start", "end"),
-        2: ("start", "end"),
-    }
-    for i, name in zip(found, orders.get(len(found), ()), strict=False):
-        names[i] = name
-
-
-def _clocks(
-    columns: Sequence[Sequence[str]], names: list[str], left: Sequence[int], step: Sequence[bool]
-) -> None:
-    """Tell Elapsed (a step's is about its job's), TotalCPU (with parts of seconds), Timelimit."""
-    found = [i for i in left if names[i] == "" and _share(columns[i], "clock") > 0.9]
-    limits = [
-        i
-        for i in found
-        if any(value in ("UNLIMITED", "Partition_Limit") for value in columns[i])
-        or (any(step) and not any(v for v, s in zip(columns[i], step, strict=True) if s))
-    ]
-    if limits:
-        names[limits[0]] = "timelimit"
-    rest = [i for i in found if i not in limits]
-    parts = [i for i in rest if any("." in v or v.count(":") == 1 for v in columns[i])]
-    whole = [i for i in rest if i not in parts]
-    if whole:
-        names[whole[0]] = "elapsed"
-    if parts:
-        names[parts[0]] = "totalcpu"
-    elif len(whole) == 2 and not limits and any(step):
-        # On a step there is no limit: the second one is time on the CPU.
-        names[whole[1]] = "totalcpu"
-
-
-def _amounts(
-    columns: Sequence[Sequence[str]], names: list[str], left: Sequence[int], step: Sequence[bool]
-) -> None:
-    """Tell MaxRSS (on steps only) from ReqMem (on jobs; with c or n also on steps)."""
-    for i in left:
-        column = columns[i]
-        unit = any(value[-1:] in "KMGTcn" for value in column if value)
-        if names[i] or not unit or _share(column, "reqmem") < 0.9:
-            continue
-        on_jobs = any(v for v, s in zip(column, step, strict=True) if not s)
-        suffix = any(value[-1:] in "cn" for value in column if value)
-        wanted = "reqmem" if suffix or on_jobs else "maxrss"
-        if wanted not in names:
-            names[i] = wanted
-    counts = [i for i in left if names[i] == "" and _share(columns[i], "count") == 1
-              and all(v.isdigit() for v in columns[i] if v)]  # fmt: skip
-    if len(counts) == 1 and "alloccpus" not in names and max(map(len, columns[counts[0]])) < 6:
-        names[counts[0]] = "alloccpus"
+    mark = layout.delimiter
+    names = [line[a:b] for a, b in layout.spans] if layout.spans else line.split(mark)
+    found = {name.strip(' "\r').partition("%")[0].lower() for name in names} & KNOWN
+    if not found & {"jobid", "jobidraw"}:
+        return 0
+    # Words that anyone may use as they are say little where the delimiter is anyone's too.
+    if layout.delimiter in ",;\t " and not layout.spans and not found - _ANYONE:
+        return 0
+    return len(found)

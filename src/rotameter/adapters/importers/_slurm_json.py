@@ -59,6 +59,9 @@ _TIMES = (
     ("elapsedraw", "elapsed"),
     ("timelimitraw", "limit"),
 )
+_SLURMS = frozenset(
+    words("job_state tres_req_str tres_alloc_str array_job_id derived_exit_code state_reason")
+)
 _MARKS = ('"tres"', '"slurm"', '"data_parser"', '"derived_exit_code"', '"job_state"', '"slurm_')
 
 
@@ -74,10 +77,11 @@ def looks_like_slurm(text: str) -> float:
         return 0.0
     if not isinstance(found, dict):
         return 0.0
-    names = {_ALIASES.get(plain(key), plain(key)) for key in found if isinstance(key, str)}
-    if {"jobid", "jobidraw"} & names and len(names & KNOWN) >= 3 and names & _TELLING:
-        return 0.85
-    return 0.0
+    keys = {key.lower() for key in found if isinstance(key, str)}
+    if not keys & {"jobid", "jobidraw"} and not ("job_id" in keys and keys & _SLURMS):
+        return 0.0  # job_id alone is anyone's
+    names = {_ALIASES.get(plain(key), plain(key)) for key in keys}
+    return 0.85 if len(names & KNOWN) >= 3 and names & _TELLING else 0.0
 
 
 def read_json(file: InputFile, build: Builder) -> Iterator[Rows]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from rotameter.adapters.importers._slurm_align import align
 from rotameter.adapters.importers._slurm_blocks import Rows, after, blocks, fast, from_lists
-from rotameter.adapters.importers._slurm_columns import Layout, fits, from_names, header, infer
+from rotameter.adapters.importers._slurm_columns import Layout, fits, from_names, header
+from rotameter.adapters.importers._slurm_content import infer
 from rotameter.adapters.importers._slurm_values import JOB_ID
 from rotameter.errors import BadInput
 
@@ -28,6 +29,8 @@ _UNIT = "\x1f"
 _SAMPLE = 2000
 _SEARCHED = 20
 _KEPT_LIMIT = 100_000
+_OF_LINES = frozenset({"comment", "admincomment", "systemcomment", "submitline", "extra"})
+"""Text that often has several lines; a job's name or folder hardly ever has."""
 _COMPOUND = ("^|^", ";|;", "@|@", "~|~")
 
 
@@ -274,12 +277,8 @@ def _first_fields(reader: _Reader, layout: Layout, line: str) -> list[str]:
     if not reader.kept:
         return alone if begins else []
     both = f"{reader.kept}\n{line}".split(layout.delimiter)
-    wide = len(layout.names)
-    # Text before the id has several lines, unless these end the record before: its last field
-    # may be such text too, but then a line with all fields of a record would follow.
-    if _begins(layout, both, reader.pending) and not (
-        begins and len(alone) >= wide and (len(both) > len(alone) or not _broken_well(layout, both))
-    ):
+    whole = begins and len(alone) >= len(layout.names)
+    if _begins(layout, both, reader.pending) and not (whole and _ends_record(reader, layout)):
         return both
     if begins:
         _settle_kept(reader, layout)
@@ -287,12 +286,13 @@ def _first_fields(reader: _Reader, layout: Layout, line: str) -> list[str]:
     return []
 
 
-def _broken_well(layout: Layout, fields: Sequence[str]) -> bool:
-    """Say whether lines end in free text only."""
-    row = align(layout, fields) if len(fields) > len(layout.names) else fields
-    return row is not None and all(
-        i in layout.free for i, value in enumerate(row[: len(layout.names)]) if "\n" in value
-    )
+def _ends_record(reader: _Reader, layout: Layout) -> bool:
+    """Say whether kept lines belong to the record before, where the next line is whole alone."""
+    first, last = layout.names[0], layout.names[-1]
+    if layout.delimiter in reader.kept or 0 not in layout.free:
+        return True
+    open_ended = bool(reader.pending) and len(layout.names) - 1 in layout.free
+    return open_ended and (last in _OF_LINES or first not in _OF_LINES)
 
 
 def _settle_kept(reader: _Reader, layout: Layout) -> None:
@@ -319,7 +319,7 @@ def _continue(reader: _Reader, layout: Layout, at: int, line: str) -> None:
     open_ended = len(layout.names) - 1 in layout.free
     before = any(i < layout.job for i in layout.free)
     whole = not reader.pending or _whole(layout, reader.pending)
-    if reader.pending and not whole or open_ended and reader.pending and not before:
+    if reader.pending and (not whole or (open_ended and not before)):
         _append(reader, layout, line)
     elif before and len(reader.kept) < _KEPT_LIMIT:
         reader.kept = f"{reader.kept}\n{line}" if reader.kept else line

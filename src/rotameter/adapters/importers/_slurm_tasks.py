@@ -21,6 +21,7 @@ __all__ = ["add_tasks"]
 _ENDED, _RUNNING, _PENDING = 0, 1, 2
 _OOM_SIGNAL = 125
 _SHOWN = 5
+_RULE_COMMENT = r"^(?:rule_)?(?P<rule>\w+?)(?:_wildcards_.*)?$"
 
 
 def _texts(values: Any, n: int) -> Any:
@@ -243,12 +244,11 @@ def _groups(jobs: Any, n: int) -> Any:
     comment = jobs.get("comment")
     if comment is not None:
         uuid = pc.match_substring_regex(names, r"^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$")
-        rule = pc.match_substring_regex(comment, r"^(?:rule|group)_\w+$")
-        names = pc.if_else(
-            pc.fill_null(pc.and_(uuid, rule), False),
-            comment,
-            names,
-        )
+        # The plug-in writes rule_NAME or, from 2.8 on, rule_NAME_wildcards_VALUES.
+        said = pc.match_substring_regex(comment, "^(?:rule|group)_")
+        rule = pc.extract_regex(comment, _RULE_COMMENT).field("rule")
+        said = pc.and_(pc.and_(uuid, said), pc.not_equal(rule, ""))
+        names = pc.if_else(pc.fill_null(said, False), rule, names)
     return pc.coalesce(names, of_array)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.adapters.importers._slurm_columns import header
+from rotameter.adapters.importers._slurm_columns import header, spelled
 from rotameter.adapters.importers._slurm_jobs import join
 from rotameter.adapters.importers._slurm_json import looks_like_slurm, read_json
 from rotameter.adapters.importers._slurm_rows import head_layout, read_rows
@@ -58,11 +58,10 @@ class Importer:
         lines = text.split("\n")
         for at, line in enumerate(lines[:3]):
             made = header(line, lines[at + 1] if at + 1 < len(lines) else "")
-            if made is not None:
-                known = sum(map(bool, made.names))
+            if made is not None and (known := spelled(line, made)):
                 return 0.95 if known >= 3 or made.delimiter not in ",;\t " else 0.6
         layout, _ = head_layout(text)
-        if layout is None:
+        if layout is None or layout.how == "header":
             return 0.0
         return 0.9 if "jobid" in layout.names and layout.how != "content" else 0.7
 

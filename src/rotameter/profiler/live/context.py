@@ -59,8 +59,8 @@ class Running:
         # stretched: a generator or coroutine, its thread is not its alone; untimed: a stretch was
         # not probed in full.
         *("stretched", "untimed", "stretches"),
-        *("wall0_ns", "cpu0_ns", "area0_ns"),
-        *("started_ns", "ended_ns", "wall_ns", "cpu_ns", "area_ns"),
+        *("wall0_ns", "cpu0_ns", "cpu1_ns", "area0_ns", "area_from_ns"),
+        *("started_ns", "ended_ns", "wall_ns", "cpu_ns", "area_ns", "area_wall_ns"),
         *("files", "tokens", "extra", "outcome", "error", "row"),
         # Whose it is, and whether it may end the short way.
         *("session", "quick"),
@@ -70,6 +70,7 @@ class Running:
     wall0_ns: int
     cpu0_ns: int
     area0_ns: int
+    area_from_ns: int
     crowd: int
     session: Any
 
@@ -90,7 +91,9 @@ class Running:
         self.stretches = 0
         self.wall_ns = 0
         self.area_ns = 0
+        self.area_wall_ns = 0
         self.cpu_ns: int | None = 0
+        self.cpu1_ns: int | None = None
         self.files: dict[tuple[str, str], list[int]] | None = None
         self.tokens: list[Any] | None = None
         self.extra: dict[str, Any] | None = None

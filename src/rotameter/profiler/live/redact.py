@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-__all__ = ["clean_name", "clip", "first_line", "redact", "redact_command"]
+__all__ = ["clean_name", "clip", "first_line", "has_key_shape", "redact", "redact_command"]
 
 GONE = "[redacted]"
 NAME_LIMIT = 300
@@ -42,7 +42,7 @@ _SHAPES = re.compile(
     re.X,
 )
 # Short words count only where no letter stands before them (compass, design, basaltic).
-_SHORT = r"(?<![A-Za-z])(?:pass|pwd|auth|sig|sas|pin)"
+_SHORT = r"(?<![A-Za-z])(?:pass|pwd|pw|auth|sig|sas|pin)"
 _WORDS = (
     r"pass(?:word|wd|phrase|code)|secret|token|api[_\-]?key|access[_\-]?key|private[_\-]?key|"
     r"account[_\-]?key|authorization|authentication|bearer|credentials?|session[_\-]?(?:id|key)|"
@@ -62,6 +62,17 @@ _NEAR = re.compile(rf"(?:{_WORDS}|{_SHORT}|key)", re.I)
 _LONG = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{24,}={0,2}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NEAR_CHARACTERS = 60
+
+
+def has_key_shape(text: str) -> bool:
+    """Tell, sooner than :func:`redact`, whether a value of a known key's shape is in a text.
+
+    Examples
+    --------
+    >>> has_key_shape("load-AKIAIOSFODNN7EXAMPLE"), has_key_shape("DataFrame-1")
+    (True, False)
+    """
+    return _SHAPES.search(text) is not None
 
 
 def _url(match: re.Match[str]) -> str:

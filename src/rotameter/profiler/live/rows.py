@@ -115,14 +115,16 @@ def task_row(r: Running) -> tuple[Any, ...]:
     """Give the values of :data:`TASK_COLUMNS` of an ended attempt."""
     session = r.session
     wall_ns, cpu_ns = r.wall_ns, r.cpu_ns
-    if cpu_ns is not None and cpu_ns > wall_ns:
-        cpu_ns = wall_ns  # read just outside the wall clock, which shows in tiny tasks
+    if cpu_ns is not None:
+        # Read just outside the wall clock, which shows in tiny tasks.
+        cpu_ns = max(0, min(cpu_ns, wall_ns))
     read = write = io_kind = io_s = process_cpu_s = peak = peak_kind = start = None
     if r.__class__ is Measured:
         read, write, io_kind = _io(r)
         io_s = _io_s(r, read, write)
         peak, peak_kind, start = r.added_bytes, _peak_kind(r), r.start_memory_bytes
-        process_cpu_s = r.process_cpu_s
+        # Beside others the process's CPU time is nobody's own, and a sum of it counts it twice.
+        process_cpu_s = None if r.shared else r.process_cpu_s
     return (
         r.task_id,
         r.run_name,
@@ -140,7 +142,7 @@ def task_row(r: Running) -> tuple[Any, ...]:
         None if cpu_ns is None else cpu_ns / 1e9,
         process_cpu_s,
         io_s,
-        r.area_ns / wall_ns if wall_ns > 0 else None,
+        r.area_ns / r.area_wall_ns if r.area_wall_ns > 0 else None,
         peak,
         peak_kind,
         start,

@@ -50,7 +50,6 @@ class Stretches:
         "_area_at_ns",
         "_area_ns",
         "_crowd",
-        "_last",
         "_leaves",
         "_lock",
         "_probes",
@@ -75,8 +74,6 @@ class Stretches:
         self._suspended: set[Running] = set()
         self._crowd = 0
         self._leaves = 0
-        # Thread, wall and CPU clock (ns) of the last timed attempt's end.
-        self._last = (0, 0, 0)
         self._area_ns = 0
         self._area_at_ns = self._wall()
         self._probes = list(probes)
@@ -86,11 +83,14 @@ class Stretches:
         current.set(r)
         with self._lock:
             active = self._active
-            alone = not active
-            if alone:
-                self._leaves = 1
+            # Read while the lock is held, so that the sums of all threads go forward.
+            now = self._wall()
+            if active:
+                self._join_crowd(r, now)
             else:
-                self._join_crowd(r)
+                self._leaves = 1
+            self._area_at_ns = r.area_from_ns = now
+            r.area0_ns = self._area_ns
             r.crowd = self._crowd
             r.entered = True
             if r.level:
@@ -101,12 +101,7 @@ class Stretches:
             # Only now: the boundary above belongs to those that ran before.
             active.add(r)
         r.cpu0_ns = self._thread()
-        r.wall0_ns = wall0 = self._wall()
-        if alone:
-            self._area_at_ns = wall0
-            r.area0_ns = self._area_ns
-        else:
-            r.area0_ns = self._area_ns + self._leaves * (wall0 - self._area_at_ns)
+        r.wall0_ns = self._wall()
 
     def _probe(self, r: Running) -> None:
         if r.__class__ is Measured and not r.untimed:
@@ -114,11 +109,9 @@ class Stretches:
         if self._probes:
             r.tokens = [probe.start(r) for probe in self._probes]
 
-    def _join_crowd(self, r: Running) -> None:
+    def _join_crowd(self, r: Running, now: int) -> None:
         """Account for a beginning while others run (lock held)."""
-        now = self._wall()
         self._area_ns += self._leaves * max(0, now - self._area_at_ns)
-        self._area_at_ns = now
         up, ancestors = r.up, 0
         while up is not None:
             ancestors += up.entered
@@ -139,15 +132,18 @@ class Stretches:
         """End a stretch of ``r``; give the monotonic time (ns) at which it ended."""
         wall1 = self._wall()
         if r.cpu_ns is not None:
-            r.cpu_ns += self._thread() - r.cpu0_ns
+            r.cpu1_ns = cpu1 = self._thread()
+            r.cpu_ns += cpu1 - r.cpu0_ns
         r.wall_ns += wall1 - r.wall0_ns
         r.stretches += 1
         with self._lock:
             if r.entered:
+                # Where the lock had to be waited for, others have summed up beyond this end.
                 if wall1 > self._area_at_ns:
                     self._area_ns += self._leaves * (wall1 - self._area_at_ns)
                     self._area_at_ns = wall1
                 r.area_ns += self._area_ns - r.area0_ns
+                r.area_wall_ns += self._area_at_ns - r.area_from_ns
                 if r.crowd != self._crowd:
                     r.shared = True
                 if r.level:

@@ -11,17 +11,12 @@ last resort below calls nothing.
 from __future__ import annotations
 
 import contextlib
-from _thread import get_ident
 from typing import Any
 
 from rotameter.profiler.live.context import Running, current
 from rotameter.profiler.live.stretches import live_above
 
 __all__ = ["begin_timed", "end_call", "leave_timed"]
-
-# A thread that ended an attempt so short a time ago has run ever since: its clock, which is a
-# system call, need not be asked again. Were it not so, the CPU time would be too low by this.
-_SINCE_NS = 10_000
 
 
 def begin_timed(
@@ -37,28 +32,20 @@ def begin_timed(
             r.up = above if above.live else live_above(above)
         r.live = True
         current.set(r)
+        r.cpu0_ns = session._thread()
         with session._lock:
             active = session._active
-            alone = not active
-            if alone:
-                session._leaves = 1
+            r.wall0_ns = wall0 = session._wall()
+            if active:
+                session._join_crowd(r, wall0)
             else:
-                session._join_crowd(r)
+                session._leaves = 1
+            # From here on concurrency is summed up; the clock is read while the lock is held.
+            session._area_at_ns = r.area_from_ns = wall0
+            r.area0_ns = session._area_ns
             r.crowd = session._crowd
             r.entered = True
             active.add(r)
-        r.wall0_ns = wall0 = session._wall()
-        thread, wall1, cpu1 = session._last
-        if wall0 - wall1 < _SINCE_NS and thread == get_ident():
-            r.cpu0_ns = cpu1 + wall0 - wall1
-        else:
-            r.cpu0_ns = session._thread()
-            r.wall0_ns = wall0 = session._wall()
-        if alone:
-            session._area_at_ns = wall0
-            r.area0_ns = session._area_ns
-        else:
-            r.area0_ns = session._area_ns + session._leaves * (wall0 - session._area_at_ns)
         r.started_ns = wall0 + session.offset_ns
         r.quick = True
     except Exception as error:
@@ -69,16 +56,16 @@ def begin_timed(
 def leave_timed(session: Any, r: Running) -> None:
     """End the only stretch of a ``quick`` attempt that is entered and used no counted file."""
     wall1 = session._wall()
-    cpu1 = session._thread()
-    session._last = (get_ident(), session._wall(), cpu1)
-    r.cpu_ns = cpu1 - r.cpu0_ns
+    r.cpu_ns = session._thread() - r.cpu0_ns
     r.wall_ns = wall1 - r.wall0_ns
     with session._lock:
+        # Where the lock had to be waited for, others have summed up beyond this end.
         at = session._area_at_ns
         if wall1 > at:
             session._area_ns += session._leaves * (wall1 - at)
-            session._area_at_ns = wall1
+            session._area_at_ns = at = wall1
         r.area_ns = session._area_ns - r.area0_ns
+        r.area_wall_ns = at - r.area_from_ns
         r.entered = False
         active = session._active
         active.discard(r)
