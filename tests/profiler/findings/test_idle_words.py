@@ -22,20 +22,21 @@ def only(found: list[Finding]) -> Finding:
 
 
 @pytest.mark.parametrize(
-    ("engine", "waits", "has", "lacks"),
+    ("engine", "key", "waits", "has", "lacks"),
     [
-        ("dask", False, "split_out", "Executor"),
-        ("python", False, "ProcessPoolExecutor", "split_out"),
-        ("python", True, "ThreadPoolExecutor", "dask"),
-        ("nextflow", False, None, ""),
+        ("dask", "('step', {})", False, "split_out", "Executor"),
+        ("dask", "step-{}", False, "client.map", "split_out"),
+        ("python", "s{}", False, "ProcessPoolExecutor", "split_out"),
+        ("python", "s{}", True, "ThreadPoolExecutor", "dask"),
+        ("nextflow", "s{}", False, None, ""),
     ],
 )
 def test_advice_is_in_the_terms_of_what_ran_the_tasks(
-    made_run: Make, engine: str, waits: bool, has: str | None, lacks: str
+    made_run: Make, engine: str, key: str, waits: bool, has: str | None, lacks: str
 ) -> None:
     run = made_run(workers=1, threads=2, engine=engine)
     for i in range(10):
-        run.task(f"s{i}", "step", "w0", i, 1.0, cpu_s=0.01 if waits else 0.99)
+        run.task(key.format(i), "step", "w0", i, 1.0, cpu_s=0.01 if waits else 0.99)
     finding = only(Advisor().check(run.trace(), Tools()))
     if has is None:
         assert finding.change is None

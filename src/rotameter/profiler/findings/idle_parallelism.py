@@ -116,6 +116,13 @@ def _who(seen: View, groups: list[tuple[int, float]]) -> str:
     return f": {len(groups)} groups ran, {seen.label(first)} most ({share:.0%})"
 
 
+def _of_a_collection(seen: View, groups: list[int]) -> bool:
+    """Tell whether the first of these groups makes partitions of a data frame, array or bag."""
+    rows = np.flatnonzero(seen.group == groups[0]) if groups else ()
+    # Their keys are tuples; those of submitted and delayed functions are words.
+    return any(seen.task_ids[seen.task[row]].startswith("(") for row in rows[:20])
+
+
 def _advice(seen: View, groups: list[int], *, gaps: bool) -> tuple[str, str | None]:
     """Word what to do in the terms of what ran the tasks."""
     if is_dask(seen.meta):
@@ -124,6 +131,12 @@ def _advice(seen: View, groups: list[int], *, gaps: bool) -> tuple[str, str | No
                 "Submit the computations together (dask.compute(a, b, …)), or do the work between "
                 "them in tasks too.",
                 "dask.compute(a, b)  # instead of a.compute(); b.compute()",
+            )
+        if not _of_a_collection(seen, groups):
+            return (
+                "Split that call into several (client.map over parts, or a @delayed function per "
+                "part and one that joins), overlap it with other work, or use fewer workers.",
+                "parts = client.map(work, split(data));  result = client.submit(join, parts)",
             )
         return (
             "Split that step into more tasks (more partitions, a tree instead of one final "
