@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import tarfile
 import zipfile
 
 import pytest
@@ -125,3 +127,40 @@ def test_several_formats_at_once_are_not_guessed(folder, monkeypatch):
 def test_zones_that_are_none(text):
     with pytest.raises(UsageError):
         locating.utc_offset_seconds(text)
+
+
+def test_a_file_that_is_named_twice_is_read_once(folder):
+    trace = rotameter.open([folder / "a.swf", folder / "a.swf", folder])
+    assert ids(trace) == ["1", "2", "3"]
+    assert any("named twice, read once: 2 files" in word for word in trace.warnings)
+
+
+def test_what_is_no_ordinary_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="no ordinary file"):
+        rotameter.open(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="no ordinary file"):
+        rotameter.open("/dev/zero")
+
+
+def test_a_pipe_is_read(folder):
+    with open(folder / "a.swf", "rb") as source:
+        reading_end, writing_end = os.pipe()
+        with os.fdopen(writing_end, "wb") as out:
+            out.write(source.read())
+    try:
+        assert ids(rotameter.open(f"/dev/fd/{reading_end}")) == ["1", "2"]
+    finally:
+        os.close(reading_end)
+
+
+def test_a_tar_archive_says_so(folder):
+    with tarfile.open(folder / "x.tar.gz", "w:gz") as archive:
+        archive.add(folder / "a.swf", "a.swf")
+    with pytest.raises(UnknownFormat, match="is a tar archive"):
+        rotameter.open(folder / "x.tar.gz")
+
+
+def test_an_empty_name_is_no_path():
+    with pytest.raises(UsageError, match="no path"):
+        rotameter.open("")

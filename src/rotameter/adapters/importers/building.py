@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter import __version__
+from rotameter.adapters.importers.cleaning import clean_meta, clean_tables
 from rotameter.profiler.live.redact import redact
 from rotameter.profiler.schema import EVENT_KINDS, OUTCOMES, TABLES, arrow_schema
 from rotameter.profiler.trace import Trace
@@ -127,6 +128,9 @@ class Builder:
             tables[name] = pa.concat_tables(parts) if parts else arrow_schema(name).empty_table()
         tables["tasks"] = self._checked(tables["tasks"])
         tables = self._set_times(tables, utc_offset_s)
+        tables, secrets = clean_tables(tables)
+        if secrets:
+            self._words["values that look like secrets were taken out"] = secrets
         out = len(tables["tasks"]) if self.records_out is None else self.records_out
         words = [
             f"{text} ({count:,} times)" if count > 1 else text
@@ -139,7 +143,7 @@ class Builder:
                 "see table rejects",
             )
         meta = {
-            **self.meta,
+            **clean_meta(self.meta),
             "importer": {
                 "name": self.importer,
                 "version": __version__,

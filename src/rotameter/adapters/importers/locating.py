@@ -16,7 +16,7 @@ from rotameter.profiler.trace import Trace
 __all__ = ["open_any", "utc_offset_seconds"]
 
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?")
-_JOB = re.compile(r"\d{1,10}(?:_\d+)?(?:,\d{1,10}(?:_\d+)?)*")
+_JOB = re.compile(r"\d{1,12}(?:_\d+)?(?:,\d{1,12}(?:_\d+)?)*")
 
 
 def utc_offset_seconds(text: str | float | None) -> float | None:
@@ -57,7 +57,7 @@ def open_any(
     options: Mapping[str, Any] | None = None,
 ) -> Trace:
     """Open what the paths stand for; see :func:`rotameter.open`."""
-    if not paths:
+    if not paths or not all(os.fspath(path) for path in paths):
         raise UsageError("no path given", hint="name a trace, a file or a folder")
     offset_s = utc_offset_seconds(utc_offset)
     if len(paths) > 1 and format is None and all(is_trace(Path(p)) for p in paths):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import glob
 import os
+import stat
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +25,7 @@ from rotameter.errors import (
     UnknownFormat,
     UsageError,
 )
+from rotameter.units import many
 from rotameter.values import Head
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ __all__ = ["formats", "read", "sniff"]
 SURE = 0.5
 """From this certainty on an importer is asked to read."""
 _FILES_LIMIT = 200_000
+_PIPE_LIMIT_BYTES = 2 << 30
 _OF_A_TABLE = {"map", "mapping", "columns", "table"}
 
 Progress = Callable[[int, int], None]
@@ -160,11 +165,13 @@ def _expand(given: Sequence[Path]) -> tuple[list[InputFile], list[str]]:
     """Give the files behind paths, folders and patterns, in order of name."""
     files: list[InputFile] = []
     troubles: list[str] = []
+    seen: set[Path] = set()
+    twice = 0
     for path in given:
         if path.is_dir():
             found = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p, path))
         elif path.exists():
-            found = [path]
+            found = [_seekable(path)]
         else:
             found = sorted(
                 Path(p) for p in glob.glob(str(path), recursive=True) if os.path.isfile(p)
@@ -174,11 +181,43 @@ def _expand(given: Sequence[Path]) -> tuple[list[InputFile], list[str]]:
         if len(found) > _FILES_LIMIT:
             raise BadInput(f"{path} holds {len(found):,} files: refused", hint="name a part of it")
         for one in found:
+            if (place := one.resolve()) in seen:
+                twice += 1
+                continue
+            seen.add(place)
             try:
                 files += open_members(one)
             except InputError as error:
                 troubles.append(str(error))
+    if twice:
+        troubles.append(f"named twice, read once: {many(twice, 'file')}")
     return files, troubles
+
+
+def _seekable(path: Path) -> Path:
+    """Give a path that can be read more than once: what comes through a pipe is kept in a file.
+
+    Raises
+    ------
+    BadInput
+        If it is a device, or a pipe that is too long for one piece.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISREG(mode):
+        return path
+    piped = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) or not piped:
+        raise BadInput(f"{path} is no ordinary file", hint="copy it to one")
+    kept = tempfile.NamedTemporaryFile(prefix="rotameter-pipe-", delete=False)  # noqa: SIM115
+    atexit.register(lambda: Path(kept.name).unlink(missing_ok=True))
+    with path.open("rb") as stream, kept:
+        size = 0
+        while part := stream.read(1 << 20):
+            size += len(part)
+            if size > _PIPE_LIMIT_BYTES:
+                raise BadInput(f"{path} is too long", hint="write it to a file first")
+            kept.write(part)
+    return Path(kept.name)
 
 
 def _hidden(path: Path, below: Path) -> bool:
@@ -195,7 +234,8 @@ def _choose(
     chosen, unknown = [], []
     for file in files:
         try:
-            guesses = sniff(file)
+            # Its head is a name and numbers, behind which a text of any format may stand.
+            guesses = [] if file.head[257:262] == b"ustar" else sniff(file)
         except RotameterError as error:
             troubles.append(str(error))
             continue
@@ -216,6 +256,8 @@ def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -
     file, guesses = unknown[0]
     if not file.head.strip():
         raise BadInput(f"{file.name} is empty", hint="check what should have written it")
+    if file.head[257:262] == b"ustar":
+        raise UnknownFormat(f"{file.name} is a tar archive", hint="unpack it and give the folder")
     if guesses and guesses[0][1] == "table":
         # Its refusal shows the columns and how to name them.
         plugins.get("importers", "table")().read(file, Builder("table", "table"))
