@@ -57,6 +57,7 @@ _TIMES = (
     ("start", "start"),
     ("end", "end"),
     ("elapsedraw", "elapsed"),
+    ("suspended", "suspended"),
     ("timelimitraw", "limit"),
 )
 _SLURMS = frozenset(

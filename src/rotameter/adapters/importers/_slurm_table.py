@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_blocks import Rows
 from rotameter.adapters.importers._slurm_bulk import numbers
+from rotameter.adapters.importers._slurm_unread import Unread, bad_tres
 from rotameter.adapters.importers._slurm_values import (
     MISSING_NS,
     Tres,
@@ -38,8 +39,8 @@ Columns = dict[str, Any]
 
 TIMES = ("submit", "eligible", "start", "end")
 FLOATS = words(
-    """wall limit cpu req_cpus cpus req_nodes nodes tasks req_memory rss code signal energy
-    priority restarts read write tres_req_cpus tres_req_memory tres_req_nodes
+    """wall suspended limit cpu req_cpus cpus req_nodes nodes tasks req_memory rss code signal
+    energy priority restarts read write tres_req_cpus tres_req_memory tres_req_nodes
     tres_req_gpus tres_cpus tres_memory tres_nodes tres_gpus gpu_memory gpu_peak_percent"""
 )
 _LOCAL = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$"
@@ -55,9 +56,12 @@ def _mapped(column: pa.Array, function: Callable[[str], Any], kind: Any) -> Any:
     return values[encoded.indices.to_numpy(zero_copy_only=False)] if len(values) else values
 
 
-def _numbers_of(column: pa.Array, function: Callable[[str], float]) -> Any:
+def _numbers_of(
+    column: pa.Array, function: Callable[[str], float], name: str, unread: Unread
+) -> Any:
     encoded = column.dictionary_encode()
     values = numbers(encoded.dictionary, function)
+    unread.look_encoded(name, encoded, np.isnan(values))
     return values[encoded.indices.to_numpy(zero_copy_only=False)] if len(values) else values
 
 
@@ -67,14 +71,12 @@ def _texts(column: pa.Array, function: Callable[[str], str | None]) -> pa.Array:
     return values.take(encoded.indices)
 
 
-def _times(column: pa.Array) -> tuple[np.ndarray[Any, Any], int, int]:
-    """Give ns, and how many times have a zone and how many have none."""
+def _times(column: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Give ns, and whether each has a zone."""
+    zoned = np.zeros(len(column), dtype=bool)
     out = np.full(len(column), MISSING_NS, dtype=np.int64)
     done = np.zeros(len(column), dtype=bool)
-    counts = [0, 0]
-    for at, (pattern, kind) in enumerate(
-        ((_ZONED, pa.timestamp("s", "UTC")), (_LOCAL, pa.timestamp("s")))
-    ):
+    for pattern, kind in ((_ZONED, pa.timestamp("s", "UTC")), (_LOCAL, pa.timestamp("s"))):
         match = pc.match_substring_regex(column, pattern)
         here = match.to_numpy(zero_copy_only=False)
         if not here.any():
@@ -85,23 +87,21 @@ def _times(column: pa.Array) -> tuple[np.ndarray[Any, Any], int, int]:
             continue
         good = (seconds > 0) & (seconds < _LAST_S)
         out[here] = np.where(good, np.where(good, seconds, 0) * 10**9, MISSING_NS)
-        counts[at] = int(good.sum())
+        zoned |= here if pattern is _ZONED else False
         done |= here
     if not done.all():
         left = pa.array(~done)
         both = _mapped(column.filter(left), lambda text: when(text), np.int64).reshape(-1, 2)
         out[~done] = both[:, 0]
-        known = both[:, 0] != MISSING_NS
-        counts[0] += int((known & (both[:, 1] == 1)).sum())
-        counts[1] += int((known & (both[:, 1] == 0)).sum())
-    return out, counts[0], counts[1]
+        zoned[~done] = both[:, 1] == 1
+    return out, zoned & (out != MISSING_NS)
 
 
 class _Source:
     """The text columns of some rows, asked for by name; the first that is there counts."""
 
-    def __init__(self, columns: Mapping[str, pa.Array], rows: int) -> None:
-        self.columns, self.rows = columns, rows
+    def __init__(self, columns: Mapping[str, pa.Array], unread: Unread) -> None:
+        self.columns, self.unread = columns, unread
 
     def get(self, *names: str) -> pa.Array | None:
         for wanted in names:
@@ -112,7 +112,18 @@ class _Source:
 
     def floats(self, wanted: str, function: Callable[[str], float]) -> Any:
         column = self.get(wanted)
-        return None if column is None else _numbers_of(column, function)
+        return None if column is None else _numbers_of(column, function, wanted, self.unread)
+
+    def mapped(
+        self, wanted: str, function: Callable[[str], Any], lost: Callable[[str], bool]
+    ) -> Any:
+        """Apply a function that gives several numbers; ``lost`` tells the texts it cannot read."""
+        column = self.columns[wanted]
+        encoded = column.dictionary_encode()
+        texts = encoded.dictionary.to_pylist()
+        self.unread.look_encoded(wanted, encoded, np.array([lost(t) for t in texts], dtype=bool))
+        values = np.array([function(text) for text in texts], dtype=np.float64)
+        return values[encoded.indices.to_numpy(zero_copy_only=False)] if len(values) else values
 
     def first(self, *choices: tuple[str, Callable[[str], float]]) -> Any:
         """Give the first column that is there; where it says nothing, the next one."""
@@ -129,26 +140,31 @@ class _Source:
         if column is None:
             return None
         found = pc.extract_regex(column, f"(?:^|,){key}=(?P<v>[^,]*)")
-        return _numbers_of(pc.fill_null(found.field("v"), ""), function)
+        return _numbers_of(pc.fill_null(found.field("v"), ""), function, wanted, self.unread)
 
 
-def extract(rows: Rows) -> tuple[Columns, tuple[int, int]]:
-    """Read the columns of some rows.
+def extract(rows: Rows, unread: Unread) -> tuple[Columns, tuple[int, int]]:
+    """Read the columns of some rows; what cannot be read is counted in ``unread``.
 
     Returns
     -------
     tuple of (dict, (int, int))
         The columns, and how many times have a zone and how many have none.
     """
-    got = _Source(rows.columns, len(rows.lines))
+    got = _Source(rows.columns, unread)
     out: Columns = {"line": rows.lines}
     _identity(got, out)
     zoned = local = 0
     for wanted in TIMES:
         column = got.get(wanted)
         if column is not None:
-            out[wanted], with_zone, without = _times(column)
-            zoned, local = zoned + with_zone, local + without
+            out[wanted], zones = _times(column)
+            known = out[wanted] != MISSING_NS
+            unread.look(wanted, column, ~known)
+            with_zone = int(zones.sum())
+            zoned, local = zoned + with_zone, local + int(known.sum()) - with_zone
+            if with_zone and wanted in ("start", "end"):
+                out["zoned"] = zones | out.get("zoned", False)
     _state(got, out)
     _numbers(got, out)
     _resources(got, out)
@@ -202,6 +218,7 @@ def _limit_minutes(text: str) -> float:
 
 def _numbers(got: _Source, out: Columns) -> None:
     out["wall"] = got.first(("elapsedraw", count), ("elapsed", clock))
+    out["suspended"] = got.floats("suspended", clock)
     out["limit"] = got.first(("timelimit", clock), ("timelimitraw", _limit_minutes))
     limits = got.get("timelimit", "timelimitraw")
     if limits is not None:
@@ -214,7 +231,8 @@ def _numbers(got: _Source, out: Columns) -> None:
     )  # fmt: skip
     column = got.get("exitcode")
     if column is not None:
-        both = _mapped(column, exit_code, np.float64).reshape(-1, 2)
+        both = got.mapped("exitcode", exit_code, lambda text: bool(np.isnan(exit_code(text)[0])))
+        both = both.reshape(-1, 2)
         out["code"], out["signal"] = both[:, 0], both[:, 1]
     out["energy"] = got.first(("consumedenergyraw", joules), ("consumedenergy", joules))
     out["priority"] = got.floats("priority", count)
@@ -246,14 +264,16 @@ def _resources(got: _Source, out: Columns) -> None:
     out["nodes"] = got.first(("allocnodes", count), ("nnodes", count))
     column = got.get("reqmem")
     if column is not None:
-        out["req_memory"] = _mapped(column, lambda text: request(text)[0], np.float64)
+        out["req_memory"] = got.mapped(
+            "reqmem", lambda text: request(text)[0], lambda text: bool(np.isnan(request(text)[0]))
+        )
         per = {"": 0, "c": 1, "n": 2, "0": 3}
         out["req_per"] = _mapped(column, lambda text: per[request(text)[1]], np.int8)
     for prefix, wanted in (("tres_req_", "reqtres"), ("tres_", "alloctres")):
         column = got.get(wanted)
         if column is None:
             continue
-        values = _mapped(column, tres, np.float64).reshape(-1, len(Tres._fields))
+        values = got.mapped(wanted, tres, bad_tres).reshape(-1, len(Tres._fields))
         for i, key in enumerate(("cpus", "memory", "nodes", "gpus")):
             out[prefix + key] = values[:, i]
         if prefix == "tres_":
@@ -265,7 +285,8 @@ def _resources(got: _Source, out: Columns) -> None:
         ("tres_req_gpus", "reqgres", "req_nodes"),
         ("tres_gpus", "allocgres", "nodes"),
     ):
-        old = got.floats(per_node, gres_gpus)
+        gres = got.get(per_node)
+        old = None if gres is None else _mapped(gres, gres_gpus, np.float64)
         if old is not None and out.get(nodes) is not None:
             old = old * out[nodes]
             newer = out.get(wanted)

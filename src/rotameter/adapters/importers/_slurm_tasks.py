@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from rotameter.adapters.importers import _slurm_gpu as gpu
 from rotameter.adapters.importers._slurm_jobs import Joined
+from rotameter.adapters.importers._slurm_spans import Spans
 from rotameter.adapters.importers._slurm_use import Use, column, either, positive, used
 from rotameter.adapters.importers._slurm_values import MISSING_NS
 
@@ -91,6 +92,7 @@ def add_tasks(joined: Joined, build: Builder) -> None:
     build.extend("tasks", columns)
     _samples(joined, use, stats, peak, clock, build)
     _warn(joined, use, stats, np.array(outcome), build)
+    _warn_spans(joined, clock.spans, build)
     _say_missing(peak, clock.ran & (phase == _ENDED), filled, build)
 
 
@@ -123,6 +125,15 @@ class _Clock:
         self.end[late] = self.start[late] + span[late].astype(np.int64)
         early = lasted & done & ~begun & ("start" not in jobs)
         self.start[early] = self.end[early] - span[early].astype(np.int64)
+        self.spans = Spans(
+            self.start,
+            self.end,
+            wall,
+            column(jobs, "suspended", n),
+            jobs.get("zoned", np.zeros(n, dtype=bool)),
+            made,
+        )
+        self.end = self.spans.end
         both = (self.start != MISSING_NS) & (self.end != MISSING_NS) & (self.end >= self.start)
         apart = np.where(both, self.end, 0) - np.where(both, self.start, 0)
         self.wall = np.where(np.isnan(wall) & both, apart / 1e9, wall)
@@ -325,6 +336,27 @@ def _warn(joined: Joined, use: Use, stats: gpu.Stats, outcome: Any, build: Build
         )
     if stats.over:
         build.warn(f"a GPU utilisation above 100 % in {stats.over:,} readings")
+
+
+def _warn_spans(joined: Joined, spans: Spans, build: Builder) -> None:
+    def of(mask: Any) -> tuple[str, int, str]:
+        rows = np.flatnonzero(mask)
+        first = joined.jobs["key"][int(rows[0])].as_py()
+        return "1 job" if len(rows) == 1 else f"{len(rows):,} jobs", int(rows[0]), first
+
+    if spans.changed.any():
+        jobs, _, first = of(spans.changed)
+        build.warn(
+            f"End was taken as Start + Elapsed in {jobs}, such as {first}: it lay before Start or "
+            "an hour off, as where the clocks changed"
+        )
+    if spans.differ.any():
+        jobs, row, first = of(spans.differ)
+        build.warn(
+            f"Elapsed and End - Start differ in {jobs}, such as {first} "
+            f"({spans.wall[row]:,.0f} s and {spans.gap[row]:,.0f} s): Elapsed is kept "
+            "(it leaves out time suspended)"
+        )
 
 
 def _say_missing(peak: Any, ended: Any, filled: Any, build: Builder) -> None:

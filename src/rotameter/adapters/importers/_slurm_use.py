@@ -57,6 +57,17 @@ def positive(values: Any) -> Any:
     return np.where((values > 0) & (values <= 2.0**53), values, np.nan)
 
 
+def _spread(jobs: Any, n: int) -> Any:
+    """Say which jobs ran on several nodes."""
+    nodes = either(column(jobs, "nodes", n), column(jobs, "tres_nodes", n))
+    several = nodes > 1
+    hosts = jobs.get("host")
+    if hosts is not None:
+        listed = pc.fill_null(pc.match_substring_regex(hosts, r"[\[,]"), False)
+        several |= np.isnan(nodes) & listed.to_numpy(zero_copy_only=False)
+    return several
+
+
 def used(joined: Joined) -> Use:
     jobs, steps, n, at = joined.jobs, joined.steps, joined.n, joined.job_of
     m = len(at)
@@ -71,6 +82,8 @@ def used(joined: Joined) -> Use:
     bounded = np.zeros(n, dtype=bool)
     bounded[at[several & ~np.isnan(rss)]] = True
     bounded |= (own_tasks > 1) & ~np.isnan(own)
+    # A step of one task sees its own node only, and one on all nodes has several tasks.
+    bounded |= _spread(jobs, n) & ~np.isnan(peak)
     killed = np.zeros(n, dtype=bool)
     outcome = steps.get("outcome")
     if outcome is not None and m:

@@ -30,6 +30,7 @@ __all__ = [
     "request",
     "state",
     "tres",
+    "tres_pairs",
     "when",
     "words",
 ]

@@ -17,6 +17,7 @@ from rotameter.adapters.importers._slurm_json import looks_like_slurm, read_json
 from rotameter.adapters.importers._slurm_rows import head_layout, read_rows
 from rotameter.adapters.importers._slurm_table import Columns, extract
 from rotameter.adapters.importers._slurm_tasks import add_tasks
+from rotameter.adapters.importers._slurm_unread import Unread
 from rotameter.adapters.importers.building import Builder
 from rotameter.errors import BadInput, UsageError
 
@@ -46,7 +47,9 @@ class Importer:
 
     def __init__(self) -> None:
         self._parts: list[Columns] = []
-        self._rows = self._last = 0
+        self._rows = self._last = self._files = 0
+        self._without: list[str] = []
+        self._unread = Unread()
         self._times = np.zeros(2, dtype=np.int64)
 
     def sniff(self, head: Head) -> float:
@@ -83,19 +86,25 @@ class Importer:
                 columns=options.get("columns"),
                 delimiter=delimiter.replace("\\t", "\t") if delimiter else None,
             )
-        last = self._last
+        last, before = self._last, self._rows
         for rows in blocks:
-            columns, times = extract(rows)
+            columns, times = extract(rows, self._unread)
             columns["line"] = columns["line"] + last  # in the order of files and lines
             self._last = max(self._last, int(columns["line"].max(initial=last)))
             self._rows += len(rows.lines)
             self._times += times
             self._parts.append(columns)
+        self._files += 1
+        if self._rows == before:
+            self._without.append(file.name)
 
     def finish(self, build: Builder) -> None:
         """Join steps to their jobs, over all files, and say what Slurm cannot tell."""
         zoned, local = self._times.tolist()
         build.local = local > 0
+        self._say_empty(build)
+        for said in self._unread.words():
+            build.warn(said)
         if zoned and local:
             build.warn(
                 f"{zoned:,} times have a zone and {local:,} have none: they may be hours apart"
@@ -116,3 +125,14 @@ class Importer:
         joined = join(parts)
         add_tasks(joined, build)
         build.merged += self._rows - joined.n
+
+    def _say_empty(self, build: Builder) -> None:
+        if not self._without:
+            return
+        first, several = self._without[0], len(self._without)
+        if several == 1:
+            build.warn(f"there are no jobs in {first}")
+        else:
+            build.warn(
+                f"there are no jobs in {several:,} of {self._files:,} files, such as {first}"
+            )
