@@ -112,3 +112,12 @@ def test_counts_and_numbers() -> None:
     assert format_count(None) == "–"
     assert format_number(0.001234, 2) == "0.0012"
     assert format_number(math.nan) == "–"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1e300, "3.2e+292 years"), (-1e300, "-3.2e+292 years"), (1e12, "31,688 years"),
+     (86400.0 * 400, "400 d")],
+)  # fmt: skip
+def test_huge_durations_stay_short(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text

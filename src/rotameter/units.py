@@ -19,6 +19,7 @@ __all__ = [
 ]
 
 UNKNOWN = "–"
+_YEAR = 365.25 * 86400
 
 _DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*([a-zµμ]*)\s*", re.I)
@@ -130,6 +131,8 @@ def format_seconds(value: float | None) -> str:
 
     Examples
     --------
+    >>> format_seconds(1e300)
+    '3.2e+292 years'
     >>> format_seconds(12.34), format_seconds(0.0034), format_seconds(95), format_seconds(7265)
     ('12.3 s', '3.4 ms', '1 min 35 s', '2 h 1 min')
     """
@@ -153,6 +156,10 @@ def format_seconds(value: float | None) -> str:
     if value < 86400 * 2:
         hours, rest = divmod(round(value / 60), 60)
         return f"{sign}{hours} h {rest} min" if rest else f"{sign}{hours} h"
+    if value >= 1e5 * _YEAR:
+        return f"{sign}{value / _YEAR:.2g} years"
+    if value >= 1e3 * _YEAR:
+        return f"{sign}{format_number(value / _YEAR)} years"
     days, rest = divmod(round(value / 3600), 24)
     return f"{sign}{days} d {rest} h" if rest else f"{sign}{days} d"
 

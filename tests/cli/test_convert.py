@@ -68,3 +68,39 @@ def test_tables(source: str, tmp_path: Path) -> None:
 def test_wrong_words(source: str, words: list[str], error: type[Exception]) -> None:
     with pytest.raises(error):
         call(source, *words)
+
+
+def test_it_counts_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("id,task_type,wall_s,state\na,x,5,ok\nb,x,,ok\nc,x,1,failed\n")
+    result = call(str(path), "--to", "snakemake", "-o", str(tmp_path / "x.tsv"))
+    assert "(1 of 3 attempts; 1 did not end well; 1 have no known duration)" in result.stderr
+    assert "warning: left out: 1 did not end well\n" in result.stderr
+    result = call(str(path), "--to", "perfetto", "-o", str(tmp_path / "x.json"))
+    assert "(0 of 3 attempts; 3 have no start)" in result.stderr
+    assert "warning: left out: 3 have no start" in result.stderr
+
+
+def test_warnings_of_exporters_are_lines(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("id,task_type,wall_s,state\na,x,5,ok\na,x,6,failed\n")
+    result = call(str(path), "--to", "wfformat", "-o", str(tmp_path / "x.json"))
+    assert "warning: 1 earlier attempts are left out" in result.stderr
+    assert "TraceWarning" not in result.stderr and "(1 of 2 attempts)" in result.stderr
+
+
+def test_exporters_of_others_need_not_count(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rotameter import plugins
+
+    class Plain:
+        name = "perfetto"
+
+        def write(self, trace: object, path: str, **options: object) -> None:
+            Path(path).write_text("done")
+
+    monkeypatch.setattr(plugins, "get", lambda kind, name, real=plugins.get: (
+        Plain if kind == "exporters" else real(kind, name)))  # fmt: skip
+    result = call(source, "--to", "perfetto", "-o", str(tmp_path / "x.json"))
+    assert "(2 attempts)" in result.stderr

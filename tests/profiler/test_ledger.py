@@ -201,3 +201,46 @@ def test_equal_keys_in_two_clusters_are_no_recomputation() -> None:
     ]
     seen = view(Trace.from_tables({"tasks": rows}))
     assert seen.superseded.tolist() == [False, True, False]
+
+
+def test_held_time_without_a_reading_is_neither_useful_nor_wasted() -> None:
+    made = ledger(
+        Trace.from_tables(
+            {
+                "tasks": [
+                    {"task_id": "a", "outcome": "ok", "requested_cores": 1.0, "wall_s": 4.0,
+                     "cpu_s": 3.0},
+                    {"task_id": "b", "outcome": "ok", "requested_cores": 1.0, "wall_s": 8.0},
+                    {"task_id": "c", "requested_cores": 1.0, "wall_s": 16.0},
+                    {"task_id": "d", "outcome": "failed", "requested_cores": 1.0, "wall_s": 32.0},
+                ]
+            }
+        )
+    ).request_core_s  # fmt: skip
+    wasted = dict(made.wasted)
+    assert (made.unmeasured, wasted["over_requested"], wasted["failed_attempts"]) == (24, 1, 32)
+    assert made.useful is not None and made.useful + sum(wasted.values()) == made.held
+    assert (made.useful_ratio, made.measured, made.known, made.of) == (0.75, 4.0, 1, 4)
+    assert made.largest() == ("failed_attempts", 32.0)
+
+
+def test_nothing_measured_is_no_zero() -> None:
+    rows = [
+        {"task_id": "a", "outcome": "ok", "requested_cores": 1.0, "wall_s": 4.0},
+        {"task_id": "b", "outcome": "failed", "requested_cores": 1.0, "wall_s": 4.0, "cpu_s": 4.0},
+    ]
+    for tasks in (rows[:1], rows):
+        made = ledger(Trace.from_tables({"tasks": tasks}))
+        assert made.request_core_s.useful_ratio is None
+        assert made.to_dict()["accounts"][2]["useful"] is None
+    lost = ledger(Trace.from_tables({"tasks": rows[1:]})).request_core_s
+    assert lost.useful_ratio == 0.0  # All of it is known to be lost.
+
+
+def test_worker_memory_that_no_task_was_measured_in_has_no_useful_part() -> None:
+    made = ledger(Trace.from_tables({"tasks": [task("a", 0, 10)], "workers": [WORKER]}))
+    assert made.worker_gbh.useful_ratio is None
+    assert made.to_dict()["accounts"][1]["useful"] is None
+    read = task("a", 0, 10, peak_memory_bytes=S)
+    made = ledger(Trace.from_tables({"tasks": [read], "workers": [WORKER]}))
+    assert made.worker_gbh.useful_ratio == pytest.approx(0.25)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from rotameter.cli.text import stats_text
+from rotameter.profiler.diagnose import diagnose, to_json
 from rotameter.profiler.stats import SUMMED, stats
 from rotameter.profiler.trace import Trace
 
@@ -28,7 +30,8 @@ def test_the_counts_and_sums() -> None:
     )  # fmt: skip
     made = stats(trace)
     assert list(made) == [
-        "schema", "tasks", "attempts", "deps", "rejected", "outcomes", "makespan_s", "task_wall_s",
+        "schema", "tasks", "attempts", "deps", "rejected", "outcomes", "makespan_s",
+            "makespan_at_least", "task_wall_s",
         "compute_s", "sums", "warnings", "usage", "devices",
     ]  # fmt: skip
     assert (made["schema"], made["tasks"], made["attempts"]) == (1, 3, 4)
@@ -83,3 +86,25 @@ def test_cpu_of_nested_tasks_in_other_threads_is_not_lost() -> None:
     inside = [{**row, "cpu_s": 1.0} if row["task_id"] == "outer" else row for row in rows]
     found = stats(Trace.from_tables({"tasks": inside}))["sums"]["cpu_s"]
     assert found["sum"] == pytest.approx(1.9) and not found["at_least"]
+
+
+@pytest.mark.parametrize(
+    ("more", "least"),
+    [
+        ({"outcome": "unknown", "wall_s": 7200.0}, True),
+        ({"outcome": "running", "started_ns": 0}, True),
+        ({"outcome": "cached", "wall_s": 7200.0}, False),
+        ({"outcome": "unknown"}, False),
+    ],
+)
+def test_a_makespan_without_all_attempts_is_a_lower_bound(
+    more: dict[str, Any], least: bool
+) -> None:
+    rows = [{"task_id": "a", "outcome": "ok", "started_ns": 0, "ended_ns": 180 * 10**9}]
+    trace = Trace.from_tables({"tasks": [*rows, {"task_id": "b", **more}]})
+    made, verdict = stats(trace), diagnose(trace)
+    assert (made["makespan_s"], made["makespan_at_least"]) == (180.0, least)
+    assert to_json(trace, verdict)["makespan_at_least"] is least
+    assert ("≥ 3 min" in stats_text(made)) is least
+    assert verdict.figures[0].text == ("≥ 3 min" if least else "3 min")
+    assert ("at least 3 min" in verdict.sentence) is least

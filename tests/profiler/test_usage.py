@@ -198,3 +198,62 @@ def test_outcomes_that_are_all_inferred_are_known_as_such() -> None:
     assert all_inferred(view(traced(rows)))
     assert not all_inferred(view(traced([*rows, job("b")])))
     assert not all_inferred(view(Trace.from_tables({"tasks": rows})))
+
+
+def _figure(trace: Trace, label: str) -> tuple[float | None, str]:
+    made = next(f for f in diagnose(trace).figures if f.label == label)
+    return made.value, made.text
+
+
+def test_the_efficiency_is_that_of_the_attempts_with_a_cpu_time() -> None:
+    asked = {"requested_cores": 1.0, "wall_s": 3600.0}
+    first, second = job("1", cpu_s=3600.0, **asked), job("2", **asked)
+    made = _figure(traced([first, second], engine="slurm"), "Efficiency")
+    assert made == (1.0, "100% of 3,600 core·s used, 1 of 2 jobs")
+    made = _figure(traced([second, job("3", "failed", cpu_s=9.0, **asked)]), "Efficiency")
+    assert made == (None, "not measured")
+
+
+def test_the_memory_not_used_is_that_of_the_attempts_with_a_peak() -> None:
+    asked = {"requested_memory_bytes": 4 * GB, "wall_s": 3600.0}
+    rows = [job("1", peak_memory_bytes=GB, **asked), job("2", **asked)]
+    made = _figure(traced(rows, engine="slurm"), "Memory held, not used")
+    assert made == (3.0, "75% of 4 GB·h, 1 of 2 jobs")
+
+
+def test_idle_gpus_are_named_and_unknown_ones_are_not() -> None:
+    trace = Trace.from_tables(
+        {
+            "tasks": [
+                job("701601", wall_s=7200.0, granted_gpus=4.0, gpu_s=6480.0),
+                job("701602", wall_s=7200.0, granted_gpus=1.0),
+                job("701603", wall_s=7200.0),
+            ],
+            "samples": [{"subject": "701601", "metric": "gpus_idle", "value": 3.0}],
+        },
+        {"origin": "imported", "engine": "slurm"},
+    )
+    found = stats(trace)
+    gpu = found["usage"]["gpu"]
+    assert (gpu["n"], gpu["of"], gpu["share"], gpu["idle_gpus"]) == (1, 2, 0.225, 3)
+    assert gpu["idle"] == [{"task_id": "701601", "idle_gpus": 3, "gpus": 4.0, "share": 0.225}]
+    text = " ".join(stats_text(found).split())
+    assert "22.5% of GPU·h" in text and "3 of 4 GPUs idle the whole job (701601)" in text
+    said = diagnose(trace).sentence
+    assert "22.5% of the time held (1 of 2 jobs measured)" in said
+    assert "3 of 4 GPUs idle the whole job (701601)" in said and "701602" not in said
+    assert usage(traced([job("a", wall_s=1.0)]))["gpu"] is None
+    blind = usage(traced([job("a", wall_s=1.0, granted_gpus=1.0)]))["gpu"]
+    assert (blind["n"], blind["share"], blind["idle_gpus"]) == (0, None, None)
+
+
+def test_idle_gpus_of_a_run_are_a_note() -> None:
+    rows = [job("a", wall_s=10.0, requested_gpus=2.0, gpu_s=10.0)]
+    assert diagnose(traced(rows)).notes[0].startswith("GPUs worked 50% of the time held")
+
+
+def test_idle_gpus_of_a_task_with_two_attempts_are_counted_once() -> None:
+    rows = [job("a", o, wall_s=1.0, granted_gpus=2.0, gpu_s=1.0) for o in ("preempted", "ok")]
+    samples = [{"subject": "a", "metric": "gpus_idle", "value": 1.0}]
+    gpu = usage(Trace.from_tables({"tasks": rows, "samples": samples}))["gpu"]
+    assert (gpu["n"], gpu["idle_n"], gpu["idle_gpus"], gpu["idle_attempts"]) == (2, 1, 1, 1)

@@ -201,3 +201,36 @@ def test_sleeping_is_not_called_useful() -> None:
     assert "100% of the held core time had a task and 0% computed" in verdict.sentence
     assert "0% computed (CPU time)" in verdict.figures[1].how
     assert verdict.figures[2].how == "no memory was requested"
+
+
+@pytest.mark.parametrize("engine", ["taskvine", "parsl", None])
+def test_a_trace_with_many_open_tasks_says_how_many_ended(engine: str | None) -> None:
+    rows = [
+        {"task_id": "a", "worker": "w", "outcome": "ok", "started_ns": 0, "ended_ns": 10 * S},
+        {"task_id": "b", "worker": "w", "outcome": "running", "started_ns": 0},
+        *({"task_id": f"c{i}", "outcome": "unknown", "submitted_ns": 0} for i in range(8)),
+    ]
+    life = {"worker": "w", "started_ns": 0, "ended_ns": 10 * S, "cores": 1.0}
+    said = diagnose(
+        Trace.from_tables({"tasks": rows, "workers": [life]}, {"engine": engine})
+    ).sentence
+    assert "1 of 10 tasks had ended, 1 was running and 8 had never started" in said
+    assert "othing worth changing" not in said
+
+
+def test_a_failed_import_with_open_tasks_says_so_too() -> None:
+    rows = [
+        {"task_id": "a", "outcome": "failed", "started_ns": 0, "ended_ns": S, "error": "E: x"},
+        {"task_id": "b", "outcome": "running", "started_ns": 0},
+    ]
+    said = diagnose(Trace.from_tables({"tasks": rows}, {"origin": "imported"})).sentence
+    assert said.startswith("Run failed")
+    assert said.endswith("1 of 2 tasks had ended and 1 was running.")
+
+
+def test_a_run_whose_tasks_ended_has_no_such_sentence() -> None:
+    rows = [
+        {"task_id": "a", "outcome": "ok", "started_ns": 0, "ended_ns": S},
+        {"task_id": "b", "outcome": "ok"},  # No times, but its end is told.
+    ]
+    assert "When the trace ends" not in diagnose(Trace.from_tables({"tasks": rows})).sentence

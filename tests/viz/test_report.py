@@ -229,3 +229,25 @@ def test_safe_addresses_make_a_link(base: str) -> None:
 def test_a_large_trace_stays_within_its_size() -> None:
     trace = synthetic_trace(100_000, workers=8, threads=4, groups=40, failed=0.01, deaths=3)
     assert len(render(trace, synthetic_verdict()).encode()) <= 3_000_000
+
+
+def test_gpus_held_and_idle_are_in_the_table_and_in_the_document() -> None:
+    trace = Trace.from_tables(
+        {
+            "tasks": [
+                {"task_id": "7", "outcome": "ok", "wall_s": 10.0, "granted_gpus": 4.0,
+                 "gpu_s": 9.0},
+                {"task_id": "8", "outcome": "failed", "wall_s": 10.0, "granted_gpus": 1.0},
+            ],
+            "samples": [{"subject": "7", "metric": "gpus_idle", "value": 3.0}],
+        },
+        {"origin": "imported", "engine": "slurm"},
+    )  # fmt: skip
+    verdict = Verdict("s", "ok")
+    document = findings_document(trace, verdict)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    assert document["usage"]["gpu"]["idle"][0]["task_id"] == "7"
+    assert document["failures"][0]["workers"] is None
+    page = render(trace, verdict)
+    assert "GPUs held, used" in page and "22.5% of GPU·h" in page
+    assert "1 of 2 attempts; 3 of 4 GPUs idle the whole job (7)" in page

@@ -20,7 +20,7 @@ def test_groups_count_tasks_attempts_retries_and_failures() -> None:
     first, nameless = made
     assert (first["tasks"], first["attempts"], first["failed"], first["retries"]) == (2, 3, 1, 1)
     assert first["total_wall_s"] == 4.0  # a cached attempt took no time of this run
-    assert first["median_wall_s"] == 1.0
+    assert first["median_wall_s"] == 2.0
     assert first["p95_wall_s"] == 3.0
     assert first["cpu_ratio"] == 0.5
     assert nameless["group"] is None
@@ -157,3 +157,25 @@ def test_expected_removals_and_clean_exits_are_no_news() -> None:
     made = incidents(Trace.from_tables({"events": events}))
     assert [item["kind"] for item in made] == ["worker_exit", "run_ended"]
     assert all(item["at_s"] is None for item in made)  # no task has a time
+
+
+def test_no_recorded_worker_is_unknown_not_zero() -> None:
+    rows = [
+        {"task_id": "a", "group": "g", "outcome": "failed"},
+        {"task_id": "b", "group": "h", "outcome": "failed", "worker": "w"},
+    ]
+    made = failures(Trace.from_tables({"tasks": rows}))
+    assert [row["workers"] for row in made] == [None, 1]
+
+
+@pytest.mark.parametrize(
+    ("walls", "median"),
+    [((3.0, 1800.0), 901.5), ((1.0, 2.0, 9.0), 2.0), ((4.0,), 4.0), ((1.0, 2.0, 3.0, 9.0), 2.5)],
+)
+def test_the_median_of_an_even_count_lies_between(walls: tuple[float, ...], median: float) -> None:
+    rows = [{"task_id": str(i), "group": "g", "wall_s": w} for i, w in enumerate(walls)]
+    rows += [{"task_id": "x", "group": "h"}, {"task_id": "y", "group": "i", "wall_s": 7.0}]
+    found = {
+        row["group"]: row["median_wall_s"] for row in groups(Trace.from_tables({"tasks": rows}))
+    }
+    assert found == {"g": median, "h": None, "i": 7.0}

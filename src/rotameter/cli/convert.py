@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rotameter.cli._common import Given, input_options, load
-from rotameter.errors import UsageError, WouldOverwrite
+from rotameter.errors import TraceWarning, UsageError, WouldOverwrite
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -98,16 +101,35 @@ def export(
     """Write a trace and say so on stderr."""
     from rotameter import plugins
 
+    written: Any = None
     if to == "rmt":
         trace.save(str(output), force=force)
     else:
         options: dict[str, Any] = {}
         if to in _OF_ONE_TABLE:
             options["table"] = table or "tasks"
-        plugins.get("exporters", to)().write(trace, output or "-", **options)
+        exporter = plugins.get("exporters", to)()
+        with _told():
+            exporter.write(trace, output or "-", **options)
+        written = getattr(exporter, "written", None)  # others' exporters need not say
+    for reason in getattr(written, "reasons", list)():
+        click.echo(f"warning: left out: {reason}", err=True)
     if output in (None, "-"):
         sys.stdout.flush()
         return
     rows = len(trace.table(table or "tasks"))
     what = f"{rows:,} rows of {table or 'tasks'}" if to in _OF_ONE_TABLE else f"{rows:,} attempts"
-    click.echo(f"Wrote {output} ({what})", err=True)
+    click.echo(f"Wrote {output} ({written or what})", err=True)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Show Python's warnings as those of all commands are shown."""
+
+    def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:
+        click.echo(f"warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", TraceWarning)
+        warnings.showwarning = show
+        yield

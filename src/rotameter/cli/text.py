@@ -45,7 +45,8 @@ def stats_text(found: Mapping[str, Any]) -> str:
     took = outer["sum"] if outer.get("n") else found["task_wall_s"]
     for label, seconds in (("makespan", found["makespan_s"]), ("task time", took)):
         if seconds is not None:
-            lines.append(_line(label, format_seconds(seconds)))
+            least = "≥ " if label == "makespan" and found.get("makespan_at_least") else ""
+            lines.append(_line(label, f"{least}{format_seconds(seconds)}"))
     for name, total in found["sums"].items():
         if total["n"] and name != "wall_s":
             shown = format_bytes if name.endswith("_bytes") else format_seconds

@@ -161,6 +161,7 @@ def to_json(
     return {
         "schema": 1,
         "makespan_s": None if (m := view(trace).makespan) is None else round(m, 9),
+        "makespan_at_least": view(trace).makespan_at_least,
         "status": verdict.status,
         "sentence": verdict.sentence,
         "figures": to_dict(verdict.figures),

@@ -9,7 +9,7 @@ import numpy as np
 from rotameter.profiler.gpu import gpu_figures, number
 from rotameter.profiler.usage import is_job_log, waiting
 from rotameter.profiler.view import View, plain_python, view
-from rotameter.units import format_number, format_seconds
+from rotameter.units import format_number, format_seconds, many
 from rotameter.values import Figure, Finding
 
 if TYPE_CHECKING:
@@ -80,7 +80,10 @@ def _run_time(seen: View) -> Figure:
     if seen.makespan is not None:
         known = ~np.isnan(seen.submitted)
         how = "first submission to last end" if known.any() else "first start to last end"
-        return Figure(label, seen.makespan, "s", format_seconds(seen.makespan), how)
+        least = ""
+        if seen.makespan_at_least:
+            least, how = "≥ ", f"{how}; attempts that ran have no start or no end"
+        return Figure(label, seen.makespan, "s", f"{least}{format_seconds(seen.makespan)}", how)
     stated = recorded_makespan(seen.meta)
     if stated is not None:
         return Figure(label, stated, "s", format_seconds(stated), "as the input states it")
@@ -114,18 +117,15 @@ def _split(account: Account, write: Callable[[float], str]) -> str:
 def _efficiency(seen: View, book: Ledger) -> Figure:
     for account in (book.worker_core_s, book.request_core_s):
         ratio = account.useful_ratio
-        if ratio is None:
-            continue
-        if account is book.request_core_s:
-            held = account.held or 1.0
-            blind = dict(account.wasted).get("unmeasured", 0.0) / held
-            how = f"{_split(account, _core_time)}; {account.name}: {account.how}".lstrip("; ")
-            if blind > 0.9 or np.isnan(seen.number("cpu_s")).all():
+        if account is book.request_core_s and account.held:
+            if ratio is None:
                 how = f"{_core_time(account.held)} held, CPU time not known; {account.how}"
                 return Figure("Efficiency", None, "ratio", "not measured", how)
-            least = "≥ " if blind > 0.005 else ""
-            text = f"{least}{ratio:.0%} of {_core_time(account.held)} used"
+            how = f"{_split(account, _core_time)}; {account.name}: {account.how}".lstrip("; ")
+            text = f"{ratio:.0%} of {_core_time(account.measured)} used{_part(seen, account)}"
             return Figure("Efficiency", ratio, "ratio", text, how)
+        if ratio is None:
+            continue
         text = f"{ratio:.0%} of {_core_time(account.held)} busy"
         how = "busy: a task ran, whether it computed or waited"
         cpu = computed(seen, account.held)
@@ -133,6 +133,13 @@ def _efficiency(seen: View, book: Ledger) -> Figure:
             how += f"; {cpu:.0%} computed (CPU time)"
         return Figure("Efficiency", ratio, "ratio", text, f"{how}; {account.how}")
     return Figure("Efficiency", None, "ratio", "–", f"cannot tell: {book.worker_core_s.how}")
+
+
+def _part(seen: View, account: Account) -> str:
+    """Say how many attempts a share is of, where those are not all."""
+    if account.known == account.of:
+        return ""
+    return f", {account.known:,} of {many(account.of, 'job' if is_job_log(seen) else 'attempt')}"
 
 
 def _gbh(value: float | None) -> str:
@@ -149,20 +156,26 @@ def _wasted(seen: View, book: Ledger) -> Figure:
     for account in accounts:
         if account.held is None:
             continue
-        blind = dict(account.wasted).get("unmeasured", 0.0)
+        blind = account.unmeasured
         wasted = (account.wasted_total or 0.0) - blind
-        share = wasted / account.held if account.held else 0.0
+        # Of a worker's memory, what unmeasured tasks left free is not known: so much at least.
+        whole, part = account.held if blind <= 0.9 * account.held else 0.0, ""
+        least = "≥ " if blind > 0.005 * account.held else ""
         how = f"{account.name}: {account.how}"
         if account is book.request_gbh:
             if not ((seen.task_memory > 0) & ~seen.lost).any():
                 what = f"{_gbh(account.held)} held; no attempt that ended well has a peak"
                 return Figure(label, None, "GB·h", "not measured", f"{what}; {how}")
             how = f"{_split(account, _gbh)}; {how}".lstrip("; ")
+            # What attempts without a peak used is not known, however they ended.
+            whole, part = account.measured or 0.0, _part(seen, account)
+            wasted, blind, least = whole - (account.useful or 0.0), account.held - whole, ""
         if blind > 0.005 * account.held:
             how = f"{blind / account.held:.0%} more could not be judged; {how}"
-        if blind > 0.9 * account.held > 0:
+        if whole <= 1e-9 * account.held:
             return Figure(label, None, "GB·h", "not measured", how)
-        return Figure(label, wasted, "GB·h", f"{share:.0%} of {_gbh(account.held)}", how)
+        text = f"{least}{wasted / whole:.0%} of {_gbh(whole)}{part}"
+        return Figure(label, max(0.0, wasted), "GB·h", text, how)
     if plain_python(seen.meta):
         return Figure(label, None, "GB·h", "–", "no memory was requested")
     return Figure(label, None, "GB·h", "–", f"cannot tell: {book.worker_gbh.how}")

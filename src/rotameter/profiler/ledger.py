@@ -43,9 +43,15 @@ class Account:
     name, unit : str
     held, useful : float or None
     wasted : tuple of (str, float)
-        Component → amount, all components of the account, each ≥ 0.
+        Component → amount, all components of the account, each ≥ 0; ``unmeasured`` is what no
+        reading tells the use of: no waste, but part of what was held.
     how : str
         How the split was obtained, or why it could not be.
+    measured : float or None
+        What attempts with a reading held, where that is less than all: the whole of
+        ``useful_ratio``. 0 where no attempt that ended well has one.
+    known, of : int
+        Attempts with a reading, of those that the account is of.
     """
 
     name: str
@@ -54,20 +60,30 @@ class Account:
     useful: float | None = None
     wasted: tuple[tuple[str, float], ...] = ()
     how: str = ""
+    measured: float | None = None
+    known: int = 0
+    of: int = 0
+
+    @property
+    def unmeasured(self) -> float:
+        """What was held and no reading tells the use of."""
+        return float(dict(self.wasted).get("unmeasured", 0.0))
 
     @property
     def wasted_total(self) -> float | None:
-        """Sum of the wasted components."""
+        """Sum of the components that are not useful, the unmeasured one with them."""
         return None if self.held is None else float(sum(amount for _, amount in self.wasted))
 
     @property
     def useful_ratio(self) -> float | None:
-        """Useful part of what was held, 0 to 1."""
-        return self.useful / self.held if self.held and self.useful is not None else None
+        """Useful part of what was held (and measured), 0 to 1; None where nothing was measured."""
+        whole = self.held if self.measured is None else self.measured
+        return min(1.0, self.useful / whole) if whole and self.useful is not None else None
 
     def largest(self) -> tuple[str, float] | None:
-        """Give the largest wasted component."""
-        return max(self.wasted, key=lambda item: item[1]) if self.wasted else None
+        """Give the largest wasted component; what was not measured is none."""
+        parts = [part for part in self.wasted if part[0] != "unmeasured"]
+        return max(parts, key=lambda item: item[1]) if parts else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +105,12 @@ class Ledger:
         """Plain data for JSON."""
         return {
             "accounts": [
-                {**to_dict(account), "wasted": dict(account.wasted)} for account in self.accounts
+                {
+                    **to_dict(account),
+                    "useful": None if account.measured == 0 else account.useful,
+                    "wasted": dict(account.wasted),
+                }
+                for account in self.accounts
             ],
             "notes": list(self.notes),
         }
@@ -252,6 +273,10 @@ def _memory_split(name: str, dt: Floats, level: Floats, known: Any) -> Account:
             f"workers' recorded lives × memory limit; useful = peaks of {n_known:,} ok attempts "
             "and results kept; unmeasured = free while attempts without a measured peak ran"
         ),
+        # Tasks ran, and none of them has a reading: what they used is not 0.
+        measured=0.0 if known.size and not n_known and not useful else None,
+        known=n_known,
+        of=int(known.size),
     )
 
 
@@ -273,15 +298,22 @@ def _requested(seen: View, what: str) -> Account:
     use = attempt_use(seen)[rows]
     used = seen.number("cpu_s")[rows] if cores else seen.task_memory[rows] * seen.wall[rows] / scale
     good = use == ATTEMPT_USES.index("useful")
-    known = good & ~np.isnan(used)
+    read = ~np.isnan(used)
+    known = good & read
+    # How an attempt ended that is not known to have, and has no reading, nothing tells.
+    blind = ~read & (good | seen.outcome_in("unknown", "running")[rows] | seen.untold[rows])
     taken = np.where(known, np.clip(np.nan_to_num(used), 0.0, share), 0.0)
     amounts = {
-        (f"{label}_attempts" if label != "recomputed" else label): float(share[use == code].sum())
+        (f"{label}_attempts" if label != "recomputed" else label): float(
+            share[(use == code) & ~blind].sum()
+        )
         for code, label in enumerate(ATTEMPT_USES)
         if label != "useful"
     }
     amounts["over_requested"] = float((share[known] - taken[known]).sum())
-    amounts["unmeasured"] = float(share[good & ~known].sum())
+    amounts["unmeasured"] = float(share[blind].sum())
+    # Readings of lost attempts alone do not tell how much was put to use.
+    measured = float(share[read].sum()) if known.any() or not blind.any() else 0.0
     return Account(
         name,
         unit,
@@ -293,4 +325,7 @@ def _requested(seen: View, what: str) -> Account:
             + ("CPU time" if cores else "peak memory × duration")
             + f" of {int(known.sum()):,} ok attempts where measured, at most the request"
         ),
+        measured=measured,
+        known=int(read.sum()),
+        of=int(rows.size),
     )

@@ -66,13 +66,15 @@ def stats(trace: Trace) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``task_wall_s`` is the sum over attempts not taken from a cache; ``compute_s`` the sum of
-        compute intervals, else of durations less what was spent on transfer and deserialising
-        inside them; ``sums`` holds, per column, the total over attempts that are not nested in
-        another recorded task (``sum``), how many of them had a value (``n``) of those that ran
-        (``of``), and whether the total is therefore a lower bound (``at_least``); ``usage`` is
-        what :func:`rotameter.profiler.usage.usage` gives, ``devices`` one row for each GPU
-        (:func:`rotameter.profiler.gpu.device_rows`), empty where the trace has no device timeline.
+        ``makespan_at_least`` says whether attempts that ran lack a start or an end, so that
+        ``makespan_s`` is a lower bound; ``task_wall_s`` is the sum over attempts not taken from a
+        cache; ``compute_s`` the sum of compute intervals, else of durations less what was spent on
+        transfer and deserialising inside them; ``sums`` holds, per column, the total over attempts
+        that are not nested in another recorded task (``sum``), how many of them had a value (``n``)
+        of those that ran (``of``), and whether the total is therefore a lower bound (``at_least``);
+        ``usage`` is what :func:`rotameter.profiler.usage.usage` gives, ``devices`` one row for each
+        GPU (:func:`rotameter.profiler.gpu.device_rows`), empty where the trace has no device
+        timeline.
 
     Examples
     --------
@@ -99,6 +101,7 @@ def stats(trace: Trace) -> dict[str, Any]:
         "rejected": trace.table("rejects").num_rows,
         "outcomes": {str(k or "unknown"): counts[k] for k in sorted(counts, key=str)},
         "makespan_s": None if seen.makespan is None else round(seen.makespan, 9),
+        "makespan_at_least": seen.makespan_at_least,
         "task_wall_s": round(float(known.sum()), 9) if known.size else None,
         "compute_s": _compute(trace),
         "sums": {name: _sum(seen, name, outer, could) for name in SUMMED},

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
-from rotameter.profiler.view import View, view
+from rotameter.profiler.view import View, floats, lookup, short, view
 from rotameter.units import format_count, format_number, format_seconds, many
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ __all__ = [
     "JOB_LOGS",
     "all_inferred",
     "ends",
+    "gpu_words",
     "hours",
     "is_job_log",
     "percent",
@@ -30,6 +32,7 @@ JOB_LOGS = ("slurm", "swf", "pods")
 
 _BATCH = ("user", "account", "queue", "requested_nodes", "granted_nodes")
 _GBH = 1e9 * 3600.0
+IDLE_LISTED = 20
 _WORDS = {
     "ok": "ended well",
     "oom": "out of memory",
@@ -71,10 +74,10 @@ def usage(trace: Trace) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``failed``, ``waiting``, ``memory``, ``cpu``, ``time_limit``: None where the trace does not
-        tell. ``n`` is the number of attempts that a sum is from, ``of`` of those that ran. Memory
-        is GB·h (amount x duration); attempts that ended out of memory are left out of it, as their
-        need is not known.
+        ``failed``, ``waiting``, ``memory``, ``cpu``, ``gpu``, ``time_limit``: None where the
+        trace does not tell. ``n`` is the number of attempts that a sum is from, ``of`` of those
+        that ran (and, for ``gpu``, held one). Memory is GB·h (amount x duration); attempts that
+        ended out of memory are left out of it, as their need is not known.
 
     Examples
     --------
@@ -92,6 +95,7 @@ def usage(trace: Trace) -> dict[str, Any]:
         "waiting": waiting(seen),
         "memory": _memory(seen, rows),
         "cpu": _cpu(seen, rows),
+        "gpu": _gpu(seen, rows),
         "time_limit": _limit(seen, rows),
     }
 
@@ -187,6 +191,53 @@ def _cpu(seen: View, rows: Mask) -> dict[str, Any] | None:
     }
 
 
+def _gpu(seen: View, rows: Mask) -> dict[str, Any] | None:
+    held, used, wall = _held(seen, "gpus"), seen.number("gpu_s"), seen.wall
+    asking = rows & (held > 0)
+    if not asking.any():
+        return None
+    both = asking & (wall > 0) & (used >= 0)
+    held_s, used_s = float((held[both] * wall[both]).sum()), float(used[both].sum())
+    idle = np.where(asking, _idle_gpus(seen), np.nan)
+    worst = np.flatnonzero(idle > 0)
+    worst = worst[np.argsort(-idle[worst], kind="stable")]
+    return {
+        "n": int(both.sum()),
+        "of": int(asking.sum()),
+        "held_gpu_s": round(held_s, 6) if both.any() else None,
+        "gpu_s": round(used_s, 6) if both.any() else None,
+        "share": round(used_s / held_s, 6) if held_s > 0 else None,
+        "idle_gpus": int(idle[worst].sum()) if (~np.isnan(idle)).any() else None,
+        "idle_n": int((~np.isnan(idle)).sum()),
+        "idle_attempts": int(worst.size),
+        "idle": [
+            {
+                "task_id": seen.task_ids[seen.task[row]] if seen.task[row] >= 0 else None,
+                "idle_gpus": int(idle[row]),
+                "gpus": float(held[row]),
+                "share": round(float(used[row] / (held[row] * wall[row])), 6)
+                if both[row]
+                else None,
+            }
+            for row in worst[:IDLE_LISTED]
+        ],
+    }
+
+
+def _idle_gpus(seen: View) -> Floats:
+    """Give how many GPUs of each attempt did nothing all the time, NaN = unknown."""
+    table = seen.table("samples")
+    table = table.filter(pc.equal(table["metric"], "gpus_idle"))
+    idle = np.full(len(seen.task_ids) + 1, np.nan)
+    task, value = lookup(table["subject"], seen.task_ids), floats(table["value"])
+    known = (task >= 0) & (value >= 0) & np.isfinite(value)
+    np.fmax.at(idle, task[known], value[known])
+    # A reading names a task: of several attempts it is taken for the last one's.
+    last = np.full(len(idle), -1)
+    last[seen.task] = np.arange(seen.n)
+    return np.where(last[seen.task] == np.arange(seen.n), idle[seen.task], np.nan)
+
+
 def _limit(seen: View, rows: Mask) -> dict[str, Any] | None:
     asked = _asked(seen, "wall_s")
     both = rows & (asked > 0) & (seen.wall >= 0)
@@ -256,6 +307,39 @@ def ends(seen: View, most: int = 3) -> str:
     return ", ".join(said)
 
 
+def gpu_words(facts: dict[str, Any] | None, noun: str = "attempt") -> str | None:
+    """Say how much of the GPU time held did work, and which GPUs did none; None if unknown.
+
+    Examples
+    --------
+    >>> gpu_words({"n": 1, "of": 2, "share": 0.225, "idle_attempts": 1, "idle_gpus": 3,
+    ...     "idle": [{"task_id": "7", "idle_gpus": 3, "gpus": 4.0, "share": 0.225}]}, "job")
+    'GPUs worked 22.5% of the time held (1 of 2 jobs measured); 3 of 4 GPUs idle the whole job (7).'
+    """
+    if not facts or not (facts["n"] or facts["idle_attempts"]):
+        return None
+    said = []
+    if facts["share"] is not None:
+        measured = f"{facts['n']:,} of {many(facts['of'], noun)} measured"
+        said.append(f"GPUs worked {_tenths(facts['share'])} of the time held ({measured})")
+    if facts["idle_attempts"]:
+        said.append(_idle_words(facts))
+    return f"{'; '.join(said)}." if said else None
+
+
+def _idle_words(facts: dict[str, Any]) -> str:
+    first = facts["idle"][0]
+    text = f"{first['idle_gpus']:,} of {first['gpus']:,.0f} GPUs idle the whole job"
+    if first["task_id"] is not None:
+        text += f" ({short(first['task_id'], 24)})"
+    more = facts["idle_attempts"] - 1
+    return f"{text}, some in {more:,} more" if more else text
+
+
+def _tenths(share: float) -> str:
+    return f"{share * 100:.1f}".removesuffix(".0") + "%" if share >= 0.0005 else percent(share)
+
+
 def _of(row: dict[str, Any], noun: str) -> str:
     if row["n"] == row["of"]:
         return many(row["of"], noun)
@@ -303,6 +387,12 @@ def usage_words(facts: dict[str, Any], noun: str = "attempt") -> list[tuple[str,
         amount = f"{percent(cpu['share'])} of core·h" if known else "not measured"
         note = _of(cpu, noun) if cpu["n"] else f"0 of {many(cpu['of'], noun)}"
         rows.append(("cores held, used", amount, note))
+    if gpu := facts.get("gpu"):
+        known = gpu["n"] and gpu["share"] is not None
+        amount = f"{_tenths(gpu['share'])} of GPU·h" if known else "not measured"
+        note = _of(gpu, noun)
+        note += f"; {_idle_words(gpu)}" if gpu["idle_attempts"] else ""
+        rows.append(("GPUs held, used", amount, note))
     if limit := facts["time_limit"]:
         text = f"{percent(limit['median_ratio'])} (median)"
         rows.append(("time limit used", text, _of(limit, noun)))

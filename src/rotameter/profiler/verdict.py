@@ -11,7 +11,7 @@ import numpy as np
 from rotameter.profiler.figures import computed, figures, recorded_makespan, task_hours
 from rotameter.profiler.findings.base import tracing_s
 from rotameter.profiler.gpu import gpu_sentence
-from rotameter.profiler.usage import ends, hours, is_job_log, percent, usage
+from rotameter.profiler.usage import ends, gpu_words, hours, is_job_log, percent, usage
 from rotameter.profiler.view import View, short, view
 from rotameter.units import format_count, format_seconds, many
 from rotameter.values import Finding, Verdict
@@ -32,6 +32,8 @@ DROPPED_SHARE = 0.05
 _NO_WORKERS = "no worker's life and cores were recorded"
 MANY_HOURS = 0.05
 LITTLE_BUSY = 0.3
+MANY_OPEN = 0.05
+"""From this part on, tasks that the trace shows no end of are said in the verdict."""
 
 
 def status_of(trace: Trace) -> Status:
@@ -72,6 +74,9 @@ def build(trace: Trace, book: Ledger, findings: Sequence[Finding], notes: Sequen
         said = f"{cost} {said.replace('Nothing worth', 'Otherwise nothing worth', 1)}"
     if (gap := _dropped(trace.meta)) is not None:
         said = f"{gap} {said}"
+    noun = "job" if is_job_log(view(trace)) else "attempt"
+    if (idle := gpu_words(usage(trace)["gpu"], noun)) and idle not in said:
+        notes = [idle, *notes]
     return Verdict(
         sentence=said,
         status=status,
@@ -121,7 +126,8 @@ def sentence(trace: Trace, book: Ledger, findings: Sequence[Finding], status: St
     if lost:
         return _scheduler_lost(seen, lost[0])
     if status == "failed":
-        return _failed(seen, run, findings)
+        unended = _unended(seen) if trace.meta.get("origin") == "imported" else None
+        return " ".join(text for text in (_failed(seen, run, findings), unended) if text)
     if run.get("status") == "running":
         done = _done(seen)
         return f"Still running: {many(done, 'task')} {_were(done)} recorded as done so far."
@@ -135,10 +141,25 @@ def sentence(trace: Trace, book: Ledger, findings: Sequence[Finding], status: St
     facts = usage(trace)
     if is_job_log(seen):
         return _job_log(seen, facts, findings, book)
-    burnt = _burnt(seen, facts["failed"])
+    burnt, unended = _burnt(seen, facts["failed"]), _unended(seen)
     if not findings:
-        return burnt or _nothing(seen, book)
-    return " ".join(text for text in (burnt, _losses(seen, findings, book)) if text)
+        said = burnt or _nothing(seen, book, unended)
+        return f"{unended} {said}" if unended else said
+    return " ".join(text for text in (unended, burnt, _losses(seen, findings, book)) if text)
+
+
+def _unended(seen: View) -> str | None:
+    """Say how many tasks ended, ran and never started, where many did not end."""
+    running, waiting = seen.unfinished
+    total = len(seen.task_ids)
+    if not total or running + waiting < max(1.0, MANY_OPEN * total):
+        return None
+    parts = [f"{format_count(total - running - waiting)} of {many(total, 'task')} had ended"]
+    if running:
+        parts.append(f"{format_count(running)} {_were(running)} running")
+    if waiting:
+        parts.append(f"{format_count(waiting)} had never started")
+    return f"When the trace ends, {', '.join(parts[:-1])} and {parts[-1]}."
 
 
 def _burnt(seen: View, lost: dict[str, Any] | None) -> str | None:
@@ -152,7 +173,7 @@ def _burnt(seen: View, lost: dict[str, Any] | None) -> str | None:
         said += f"; {format_count(gone)} of {many(total, 'task')} never ended well"
     elif _done(seen) == total:
         said += f"; all {many(total, 'task')} ended well in the end"
-    when = f" Run time {format_seconds(seen.makespan)}." if seen.makespan is not None else ""
+    when = f" Run time {_span(seen)}." if seen.makespan is not None else ""
     return f"{said}.{when}"
 
 
@@ -168,8 +189,13 @@ def _failed_attempts(lost: dict[str, Any], noun: str = "attempt") -> str:
 def _job_log(seen: View, facts: dict[str, Any], findings: Sequence[Finding], book: Ledger) -> str:
     """Word what a log of many jobs tells: it is no run that could fail or finish."""
     total = len(seen.task_ids)
-    span = f" over {format_seconds(seen.makespan)}" if seen.makespan is not None else ""
+    span = f" over {_span(seen)}" if seen.makespan is not None else ""
     said = [f"Log of {many(total, 'job')}{span}: {ends(seen)}."]
+    # A log of other people's jobs may lack a start of one that ran.
+    if _unended(seen) and (blank := seen.unfinished[1]):
+        said.append(
+            f"{format_count(blank)} of {many(total, 'job')} {_have(blank)} no start on record."
+        )
     lost = facts["failed"]
     took_s = float(np.nansum(seen.wall)) if seen.n else 0.0
     if not lost and took_s:
@@ -191,9 +217,17 @@ def _job_log(seen: View, facts: dict[str, Any], findings: Sequence[Finding], boo
             f"They used {used} of the memory asked for ({memory['n']:,} of "
             f"{many(memory['of'], 'job')} measured)."
         )
+    if idle := gpu_words(facts["gpu"], "job"):
+        said.append(idle)
     if findings:
         said.append(_losses(seen, findings, book))
     return " ".join(said)
+
+
+def _span(seen: View) -> str:
+    """Write the makespan; "at least" where attempts that ran have no place in it."""
+    least = "at least " if seen.makespan_at_least else ""
+    return f"{least}{format_seconds(seen.makespan)}"
 
 
 def _killed_by(findings: Sequence[Finding]) -> Finding | None:
@@ -310,6 +344,10 @@ def _done(seen: View) -> int:
     return int(np.unique(seen.task[seen.ok | seen.outcome_in("cached")]).size)
 
 
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
 def _were(count: int) -> str:
     return "was" if count == 1 else "were"
 
@@ -340,7 +378,7 @@ def _interrupted(seen: View, run: dict[str, Any]) -> str:
     if isinstance(run.get("started_ns"), int) and isinstance(run.get("ended_ns"), int):
         after = f" after {format_seconds((run['ended_ns'] - run['started_ns']) / 1e9)}"
     elif seen.makespan is not None:
-        after = f" after {format_seconds(seen.makespan)}"
+        after = f" after {_span(seen)}"
     if not isinstance(run.get("ended_ns"), int) and run.get("error"):
         # The program did not close its trace: nothing tells what its threads were at.
         done = _done(seen)
@@ -360,11 +398,11 @@ def _scheduler_lost(seen: View, event: dict[str, Any]) -> str:
     return f"Scheduler lost{reason}{when}: {_progress(seen)} by then; what came later is unknown."
 
 
-def _nothing(seen: View, book: Ledger) -> str:
+def _nothing(seen: View, book: Ledger, unended: str | None = None) -> str:
     facts = many(len(seen.task_ids), "task")
-    took = seen.makespan if seen.makespan is not None else recorded_makespan(seen.meta)
-    if took is not None:
-        facts += f" in {format_seconds(took)}"
+    stated = recorded_makespan(seen.meta)
+    if seen.makespan is not None or stated is not None:
+        facts += f" in {_span(seen) if seen.makespan is not None else format_seconds(stated)}"
     if seen.slots is None:
         why = "workers and their cores were not recorded, so idle time cannot be told"
         if seen.n and np.isnan(seen.started).all() and len(seen.workers):
@@ -380,10 +418,10 @@ def _nothing(seen: View, book: Ledger) -> str:
     if failed:
         facts += f"; {format_count(failed)} failed for good"
     done, total = _done(seen), len(seen.task_ids)
-    if done + failed < total:
+    if done + failed < total and not unended:
         facts += f"; {format_count(done)} of {many(total, 'task')} {_were(done)} recorded as done"
     # Much of what was held had no task, and no rule knows why: that is not "nothing".
-    little = ratio is not None and ratio < LITTLE_BUSY
+    little = unended or (ratio is not None and ratio < LITTLE_BUSY)
     return f"{'No cause of loss found' if little else 'Nothing worth changing'}: {facts}."
 
 
@@ -395,7 +433,7 @@ def _losses(seen: View, findings: Sequence[Finding], book: Ledger) -> str:
         return f"{_stop(top.title)}{others}"
     share = top.cost_s / seen.makespan
     return (
-        f"About {format_seconds(top.cost_s)} of {format_seconds(seen.makespan)} ({share:.0%}) "
+        f"About {format_seconds(top.cost_s)} of {_span(seen)} ({share:.0%}) "
         f"avoidable: {_stop(_lower(top.title))}{others}"
     )
 

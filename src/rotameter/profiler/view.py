@@ -182,6 +182,14 @@ class View:
         return max(0.0, float(np.nanmax(self.ended) - min(np.nanmin(t) for t in firsts)))
 
     @cached_property
+    def makespan_at_least(self) -> bool:
+        """Say whether the makespan lacks attempts that ran but have no place in time."""
+        open_ended = np.isnan(self.started) | np.isnan(self.ended)
+        ran = (self.wall > 0) | (self.outcome_in("running") & ~np.isnan(self.started))
+        lacking = open_ended & ran & ~self.outcome_in("cached")
+        return self.makespan is not None and bool(lacking.any())
+
+    @cached_property
     def window(self) -> tuple[float, float] | None:
         """From the earliest to the latest instant: tasks, workers' lives, the client's run."""
         low, high = self._edges()
@@ -210,6 +218,31 @@ class View:
     def ok(self) -> Mask:
         """Attempts that ended well (not those taken from a cache)."""
         return self.outcome_in("ok")
+
+    @cached_property
+    def untold(self) -> Mask:
+        """Attempts whose outcome is not in the trace."""
+        mask: Mask = pc.is_null(self.tasks["outcome"]).to_numpy().astype(bool)
+        return mask
+
+    @cached_property
+    def unfinished(self) -> tuple[int, int]:
+        """How many tasks still ran where the trace ends, and how many had never started.
+
+        A task without a start is one that never did only where others have one.
+        """
+        begun = ~np.isnan(self.started)
+        if not begun.any():
+            return int(np.unique(self.task[self.outcome_in("running")]).size), 0
+        ended = ~np.isnan(self.ended) | self.lost | self.outcome_in("ok", "cached")
+        took = ~np.isnan(self.number("wall_s")) | ~np.isnan(self.ended)
+        idle = ~begun & ~took & (self.untold | self.outcome_in("unknown", "running", "cancelled"))
+        runs = ~ended & (begun | self.outcome_in("running")) & ~self.outcome_in("cancelled")
+        over = np.zeros(len(self.task_ids) + 1, dtype=bool)
+        over[self.task[ended]] = True
+        running = np.setdiff1d(self.task[runs & ~over[self.task]], [-1])
+        waiting = np.setdiff1d(self.task[idle & ~over[self.task]], [*running, -1])
+        return len(running), len(waiting)
 
     @cached_property
     def lost(self) -> Mask:

@@ -41,7 +41,10 @@ def _sum_known(group: Ints, values: Floats, count: int) -> list[float | None]:
 
 
 def _quantiles(group: Ints, values: Floats, count: int, at: tuple[float, ...]) -> list[Any]:
-    """Give quantiles per group as values that were observed (nearest rank), None without any."""
+    """Give quantiles per group, None without any: observed values (nearest rank).
+
+    The median of an even count is the mean of the two in the middle, as everywhere.
+    """
     known = np.flatnonzero(~np.isnan(values))
     order = known[np.lexsort((values[known], group[known]))]
     amounts = np.bincount(group[known], minlength=count)
@@ -51,6 +54,9 @@ def _quantiles(group: Ints, values: Floats, count: int, at: tuple[float, ...]) -
         rank = np.clip(np.ceil(q * amounts).astype(np.int64) - 1, 0, None)
         places = np.where(amounts > 0, first + rank, 0)
         picked = values[order[places]] if len(order) else np.full(count, np.nan)
+        if q == 0.5 and len(order):
+            upper = np.where(amounts > 0, first + amounts // 2, 0)
+            picked = picked + (values[order[upper]] - picked) / 2
         columns.append(
             [float(v) if n else None for v, n in zip(picked, amounts.tolist(), strict=True)]
         )
@@ -141,8 +147,8 @@ def groups(trace: Trace) -> list[dict[str, Any]]:
         Unknown is None; ``share_ratio`` is the part of the time of attempts that run in no other
         one; ``known`` says how many attempts a sum holds, ``at_least`` which sums are lower
         bounds; ``retries`` follow a lost attempt, ``recomputed`` one that had ended well;
-        ``total_wall_s`` counts attempts that were not cached; medians and p95
-        are values that were observed; ``peak_memory_kind`` qualifies ``p95_peak_memory_bytes``.
+        ``total_wall_s`` counts attempts that were not cached; p95 are
+        values that were observed; ``peak_memory_kind`` qualifies ``p95_peak_memory_bytes``.
     """
     tasks = trace.table("tasks")
     if not tasks.num_rows:
@@ -275,7 +281,7 @@ def failures(trace: Trace) -> list[dict[str, Any]]:
             "attempts": row["count_all"],
             "wall_s": round(row["took_sum"], 6) if row["took_count"] else None,
             "timed": row["took_count"],
-            "workers": row["worker_count_distinct"],
+            "workers": row["worker_count_distinct"] or None,
             "example": None if row["task_id_min"] is None else clip(row["task_id_min"], 200),
         }
         for row in counted.to_pylist()

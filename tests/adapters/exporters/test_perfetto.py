@@ -262,3 +262,13 @@ def test_real_gpu_export_is_drawn(rotameter_shared, tmp_path):
     _, events, _, threads = validate(export(trace, tmp_path / "t.json"))
     assert "device 0 stream 13" in threads.values()
     assert sum(e["ph"] == "X" for e in events) >= trace.table("tasks").num_rows
+
+
+def test_it_says_what_it_wrote(tmp_path):
+    from rotameter.profiler.trace import Trace
+
+    rows = [{"task_id": "a", "started_ns": 0, "ended_ns": 5}, {"task_id": "b", "wall_s": 1.0}]
+    tables = {"tasks": rows, "intervals": [{"task_id": "b", "name": "x", "kind": "span"}]}
+    exporter = Exporter()
+    exporter.write(Trace.from_tables(tables), str(tmp_path / "t.json"))
+    assert str(exporter.written) == "1 of 2 attempts; 1 have no start; 1 intervals have no start"

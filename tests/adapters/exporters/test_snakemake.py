@@ -81,3 +81,13 @@ def test_a_real_benchmark_goes_round(rotameter_shared, tmp_path):
     back = rotameter.open(tmp_path / "bench_shell.tsv")
     for column in KEPT[1:]:
         assert back.table("tasks")[column].to_pylist() == one.table("tasks")[column].to_pylist()
+
+
+def test_it_says_what_it_wrote(tmp_path):
+    exporter = Exporter()
+    exporter.write(Trace.from_tables({"tasks": ROWS}), str(tmp_path / "align.tsv"))
+    said = "3 of 5 attempts; 1 did not end well; 1 have no known duration"
+    assert str(exporter.written) == said
+    rows = [task("a", wall_s=1.0), task("b", "sort", wall_s=1.0)]
+    exporter.write(Trace.from_tables({"tasks": rows}), str(tmp_path / "a.tsv"), group="sort")
+    assert str(exporter.written) == "1 of 2 attempts; 1 are of other groups"

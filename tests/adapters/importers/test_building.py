@@ -51,6 +51,15 @@ def test_an_efficiency_above_100_percent_is_said():
     memory = {"task_id": "2", "peak_memory_bytes": 3 << 30, "requested_memory_bytes": 1 << 30}
     words = build(row, memory).warnings
     assert sum("above 100 %" in word for word in words) == 2
+    assert any(
+        word.startswith("1 attempt of 2: more CPU time than the cores") and "task 1)" in word
+        for word in words
+    )
+    assert any(
+        word.startswith("1 attempt of 2: a memory peak") and "task 2)" in word for word in words
+    )
+    many = build(row, {**row, "task_id": None}, memory).warnings
+    assert any(word.startswith("2 attempts of 3: more CPU") for word in many)
     fine = {"task_id": "1", "wall_s": 10.0, "cpu_s": 19.9, "granted_cores": 2.0}
     assert not build(fine).warnings
 

@@ -479,3 +479,130 @@ def test_real_tables(rotameter_shared: Path) -> None:
     for path in sizes:
         trace = reading.read([path])
         assert trace.table("tasks").num_rows == len(path.read_text().splitlines()) - 1
+
+
+SECRETS = ("--password=hunter2", "AKIAIOSFODNN7EXAMPLE")
+
+
+@pytest.mark.parametrize("header", ["id,start", "task_id,started_ns"])
+def test_no_column_keeps_a_secret(header: str) -> None:
+    names = "parent,user,host,worker,account,queue,group,error,wall_s"
+    lines = [f"{header},{names}"]
+    for i, secret in enumerate(
+        [*SECRETS, *(s.replace("2", "3").replace("7E", "8E") for s in SECRETS)]
+    ):
+        lines.append(",".join([f"t{i} {secret}", "1704189600000000000", *[f"x {secret}"] * 8, "1"]))
+    lines.append("plain-1,1704189600000000000,p,u,h,w,a,q,g,e,1")
+    trace = import_bytes(Importer, {"t.csv": "\n".join(lines).encode()})
+    made = trace.table("tasks").to_pylist()
+    text = json.dumps([made, trace.meta], default=str)
+    assert "hunter" not in text and "AKIA" not in text
+    assert len({row["task_id"] for row in made}) == 5
+    assert len({row["parent"] for row in made}) == 5
+    assert made[-1]["task_id"] == "plain-1" and made[-1]["host"] == "h"
+    # What was cleaned once is not changed again.
+    again = "task_id,wall_s\n" + "".join(f"{row['task_id']},1\n" for row in made)
+    assert [r["task_id"] for r in rows(again.encode())] == [r["task_id"] for r in made]
+
+
+def test_ids_with_secrets_still_join_and_the_file_name_counts() -> None:
+    data = b"id,wall_s,depends\na --pw=one,1,\nb,1,a --pw=one;c --pw=two\n"
+    trace = import_bytes(Importer, {"t.csv": data})
+    ids = trace.table("tasks")["task_id"].to_pylist()
+    ups = trace.table("deps")["depends_on"].to_pylist()
+    assert ups[0] == ids[0] and ups[1] != ups[0] and "two" not in ups[1]
+    deps = import_bytes(Importer, {"deps.csv": b"task_id,depends_on\nb,a --pw=one\n"})
+    assert deps.table("deps")["depends_on"].to_pylist() == [ids[0]]
+    flows = b"task_id,object\nb,s3://ann:pw@bucket/x\n"
+    made = import_bytes(Importer, {"f.csv": flows}, table="flows").table("flows")["object"][0]
+    assert made.as_py().startswith("s3://bucket/x#")
+    named = import_bytes(Importer, {"AKIAIOSFODNN7EXAMPLE.csv": b"start,wall_s\n1704189600,1\n"})
+    assert "AKIA" not in named.table("tasks")["task_id"][0].as_py()
+
+
+def test_a_peak_of_zero_was_not_measured() -> None:
+    made = rows(b"id,wall_s,max_mem_gb,state\na,1,0,ok\nb,1,0.5,ok\nc,1,0,oom\n")
+    assert [r["peak_memory_bytes"] for r in made] == [None, 500_000_000, None]
+    assert [r["peak_memory_kind"] for r in made] == [None, "sampled", None]
+
+
+@pytest.mark.parametrize("header", [b"id,start,wall_s\n", b"task_id,started_ns,wall_s\n"])
+def test_a_header_alone_is_said(header: bytes) -> None:
+    trace = import_bytes(Importer, {"t.csv": header})
+    assert any("t.csv has columns and no rows" in word for word in trace.warnings)
+
+
+def test_a_name_is_the_group_where_nothing_else_is() -> None:
+    made = rows(b"task_id,name,start_time,wall_s\n1,align,1704189600,1\n")[0]
+    assert made["task_id"] == "1" and made["group"] == "align"
+    made = rows(b"task_id,name,rule,start_time,wall_s\n1,x,align,1704189600,1\n")[0]
+    assert made["group"] == "align"
+
+
+def test_iso_durations() -> None:
+    data = b"id,wall_s\na,PT90S\nb,P1DT2H\nc,PT1.5M\nd,P1W\ne,P\nf,PT\n"
+    trace = import_bytes(Importer, {"t.csv": data})
+    assert trace.table("tasks")["wall_s"].to_pylist() == [90.0, 93600.0, 90.0, 604800.0]
+    assert trace.table("rejects").num_rows == 2
+
+
+def test_messages_name_what_is_meant() -> None:
+    with pytest.raises(UsageError) as caught:
+        rows(b"id,start\na,1\n", map=["bogus=start"])
+    assert "did you mean" not in str(caught.value.hint)
+    trace = import_bytes(Importer, {"t.csv": b"id,wall_s,exit_code\na,1,x\nb,1,0\n"})
+    assert "not a whole number" in trace.table("rejects")["reason"][0].as_py()
+
+
+@pytest.mark.parametrize("name", ["job_id", "JobID"])
+def test_a_plain_table_of_jobs_is_taken(name: str) -> None:
+    line = "a,2024-01-01T00:00:00Z,2024-01-01T00:01:00Z,COMPLETED\n"
+    state = "state" if name == "job_id" else "State"
+    data = f"{name},start_time,end_time,{state}\n{line}{line}a,soon,,FAILED\n".encode()
+    assert Importer().sniff(Head("jobs.csv", data)) >= reading.SURE
+    trace = import_bytes(Importer, {"jobs.csv": data})
+    made = trace.table("tasks").to_pylist()
+    assert [(r["attempt"], r["wall_s"], r["outcome"]) for r in made] == [
+        (1, 60.0, "ok"),
+        (2, 60.0, "ok"),
+    ]
+    count = trace.meta["importer"]["records"]
+    assert count == {"in": 3, "out": 2, "merged": 0, "rejected": 1}
+
+
+def test_seconds_and_milliseconds_in_one_column() -> None:
+    data = b"id,start,end\na,1704189600,1704189660\nb,1704189600000,1704189660000\nc,0,-\n"
+    data += b"d,20000000000,1704189660\n"
+    trace = import_bytes(Importer, {"t.csv": data})
+    made = trace.table("tasks").to_pylist()
+    assert [r["wall_s"] for r in made] == [60.0, 60.0, None]
+    assert made[0]["started_ns"] == made[1]["started_ns"] == 1704189600 * 10**9
+    assert made[2]["started_ns"] is None and trace.table("rejects").num_rows == 1
+    assert any("s and ms" in word for word in trace.warnings)
+
+
+def test_dates_that_may_be_read_two_ways() -> None:
+    data = b"id,start,wall_s\na,02/01/2024 10:00:00,1\n"
+    with pytest.raises(BadInput, match="--map start=start:%d/%m/%Y"):
+        rows(data)
+    data += b"b,2024-01-02 10:00:00,1\n"
+    reason = import_bytes(Importer, {"t.csv": data}).table("rejects")["reason"][0].as_py()
+    assert "day/month or month/day" in reason
+
+
+def test_whatever_the_redactor_changes_is_looked_at() -> None:
+    from rotameter.adapters.importers._table_secrets import cleaned
+    from rotameter.profiler.live.redact import redact
+
+    names = "password db_passwd PassPhrase secret apiKey auth x_pw PIN sig sas token cookie"
+    names += " Authorization account_key session-id private-key credentials signature"
+    long = "aB3dE5gH7jK9mN1pQ3sT5vX7z"
+    texts = [f"a {name}=abcdef" for name in names.split()]
+    texts += [f"a -{name} abcdef" for name in names.split()]
+    texts += [f"ghp_{long}", f"glpat-{long}", f"sk-{long}", f"xoxb-{long}", f"AIza{long}{long}"]
+    texts += [f"hf_{long}", f"npm_{long}", f"ya29.{long}", f"eyJ{long}.{long}", f"key {long}"]
+    texts += ["https://ann:pw@host/x", "Bearer abcdefgh12", "-----BEGIN RSA KEY-----", f"pw {long}"]
+    changed = [text for text in texts if redact(text) != text]
+    assert len(changed) > 40
+    for text, new in zip(changed, cleaned(pa.array(changed)).to_pylist(), strict=True):
+        assert new.startswith(redact(text) + "#")

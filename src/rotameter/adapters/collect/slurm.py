@@ -28,8 +28,8 @@ __all__ = ["FIELDS", "Query", "SacctFailed", "collect", "command", "open_jobs", 
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 _FIELDS = """
     JobID JobIDRaw JobName Cluster User Account Partition QOS State ExitCode Reason Restarts
-    SLUID Submit Eligible Start End Elapsed ElapsedRaw Timelimit TotalCPU UserCPU SystemCPU
-    ReqCPUS AllocCPUS ReqNodes NNodes AllocNodes NTasks ReqMem ReqTRES AllocTRES MaxRSS
+    SLUID Submit Eligible Start End Elapsed ElapsedRaw Suspended Timelimit TotalCPU UserCPU
+    SystemCPU ReqCPUS AllocCPUS ReqNodes NNodes AllocNodes NTasks ReqMem ReqTRES AllocTRES MaxRSS
     AveDiskRead AveDiskWrite TRESUsageInMax TRESUsageInTot TRESUsageOutTot ConsumedEnergyRaw
     Priority NodeList Comment AdminComment
 """

@@ -5,12 +5,41 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rotameter.errors import RotameterError, UsageError
 from rotameter.profiler.schema import TABLES
 
-__all__ = ["known_table", "whole_file"]
+__all__ = ["Written", "known_table", "whole_file"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What an exporter wrote: how many of how many, and why it left out the others.
+
+    An exporter may keep one as its ``written`` after :meth:`write`; ``rotameter convert`` tells it.
+
+    Examples
+    --------
+    >>> print(Written(1, 3, {"have no known duration": 2, "did not end well": 0}))
+    1 of 3 attempts; 2 have no known duration
+    >>> print(Written(3, 3))
+    3 attempts
+    """
+
+    count: int
+    of: int
+    left: dict[str, int] = field(default_factory=dict)
+    what: str = "attempts"
+
+    def __str__(self) -> str:
+        some = "" if self.count == self.of else f" of {self.of:,}"
+        return "; ".join([f"{self.count:,}{some} {self.what}", *self.reasons()])
+
+    def reasons(self) -> list[str]:
+        """Give how many were left out for which reason."""
+        return [f"{count:,} {why}" for why, count in self.left.items() if count]
 
 
 def known_table(name: str) -> str:

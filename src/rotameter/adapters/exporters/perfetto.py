@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from rotameter import __version__
 from rotameter.adapters.exporters._perfetto_lanes import Item, Lanes
+from rotameter.adapters.exporters._writing import Written
 from rotameter.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
@@ -45,20 +46,25 @@ class Exporter:
 
     name = "perfetto"
 
+    def __init__(self) -> None:
+        self.written: Written | None = None
+
     def write(self, trace: Trace, path: str, **options: Any) -> None:
         """Write the trace; an existing file is replaced only when all of it is written."""
         for option in options:
             raise UsageError(f"the exporter perfetto has no option {option!r}", hint="it has none")
         target = Path(path)
+        self.written = None
         draft = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
             with draft.open("wb") as raw:
                 if target.suffix == ".gz":
                     with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
-                        _write(trace, packed)
+                        said = _write(trace, packed)
                 else:
-                    _write(trace, raw)
+                    said = _write(trace, raw)
             os.replace(draft, target)
+            self.written = said
         except OSError as error:
             reason = error.strerror or error
             raise TraceError(f"cannot write {path}: {reason}", hint="check the folder") from None
@@ -82,7 +88,7 @@ class _Raw(float):
         return f"{whole}.{rest:03d}" if rest else str(whole)
 
 
-def _write(trace: Trace, stream: IO[bytes] | gzip.GzipFile) -> None:
+def _write(trace: Trace, stream: IO[bytes] | gzip.GzipFile) -> Written:
     drawn = _Drawing(trace)
     head = {"displayTimeUnit": "ms", "otherData": drawn.facts()}
     stream.write(json.dumps(head, separators=(",", ":"))[:-1].encode() + b',"traceEvents":[\n')
@@ -91,6 +97,7 @@ def _write(trace: Trace, stream: IO[bytes] | gzip.GzipFile) -> None:
         stream.write(before + _line(event).encode())
         before = b",\n"
     stream.write(b"\n]}\n")
+    return drawn.written()
 
 
 def _line(event: Mapping[str, Any]) -> str:
@@ -238,6 +245,13 @@ class _Drawing:
             "engine": str(meta.get("engine", "")),
             "left_out": self._left_out,
         }
+
+    def written(self) -> Written:
+        """Give how many attempts are drawn, and what is not."""
+        count, of = len(self._spans), len(self._tasks)
+        hidden = self._left_out - (of - count)
+        left = {"have no start": of - count, "intervals have no start": hidden}
+        return Written(count, of, left)
 
     def _base(self) -> int:
         known = [item.start for item in self._items]

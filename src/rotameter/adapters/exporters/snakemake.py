@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from rotameter.adapters.exporters._writing import whole_file
+from rotameter.adapters.exporters._writing import Written, whole_file
 from rotameter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ class Exporter:
     """Writes benchmark files."""
 
     name = "snakemake"
+
+    def __init__(self) -> None:
+        self.written: Written | None = None
 
     def write(
         self,
@@ -69,7 +72,7 @@ class Exporter:
         UsageError
             If the trace has several groups and one file is asked for, or none of that name.
         """
-        groups = _groups(trace)
+        groups, left = _groups(trace)
         if group is not None:
             if group not in groups:
                 near = ", ".join(sorted(groups)[:8]) or "none"
@@ -77,9 +80,15 @@ class Exporter:
                     f"no attempt of a group {group!r} ended well with a known duration",
                     hint=f"groups: {near}",
                 )
+            others = sum(len(rows) for name, rows in groups.items() if name != group)
+            left["are of other groups"] = others
             groups = {group: groups[group]}
+        count, of = sum(map(len, groups.values())), trace.table("tasks").num_rows
+        self.written = None
+        said = Written(count, of, left)
         if path != "-" and _is_folder(path, several=len(groups) > 1):
             _folder(Path(path), groups, extended=extended)
+            self.written = said
             return
         if len(groups) > 1:
             raise UsageError(
@@ -89,9 +98,11 @@ class Exporter:
         rows = next(iter(groups.values()), [])
         if path == "-":
             _write(rows, sys.stdout, extended=extended)
+            self.written = said
             return
         with whole_file(path) as place, open(place, "w", encoding="utf-8", newline="") as out:
             _write(rows, out, extended=extended)
+        self.written = said
 
 
 def _is_folder(path: str, *, several: bool) -> bool:
@@ -116,17 +127,21 @@ def _folder(folder: Path, groups: Mapping[str, list[dict[str, Any]]], *, extende
             _write(rows, out, extended=extended)
 
 
-def _groups(trace: Trace) -> dict[str, list[dict[str, Any]]]:
-    """Give the attempts that ended well and took a known time, by group in order of name."""
+def _groups(trace: Trace) -> tuple[dict[str, list[dict[str, Any]]], dict[str, int]]:
+    """Give what ended well and took a known time, by group in order of name; count the others."""
     found: dict[str, list[dict[str, Any]]] = {}
+    left = {"did not end well": 0, "have no known duration": 0}
     for row in trace.table("tasks").select(_COLUMNS).to_pylist():
         if row["outcome"] != "ok":
+            left["did not end well"] += 1
             continue
         if row["wall_s"] is None and None not in (row["started_ns"], row["ended_ns"]):
             row["wall_s"] = (row["ended_ns"] - row["started_ns"]) / 1e9
         if row["wall_s"] is not None:
             found.setdefault(row["group"] or _UNNAMED, []).append(row)
-    return {group: found[group] for group in sorted(found)}
+        else:
+            left["have no known duration"] += 1
+    return {group: found[group] for group in sorted(found)}, left
 
 
 def _write(rows: Iterable[Mapping[str, Any]], out: IO[str], *, extended: bool) -> None:

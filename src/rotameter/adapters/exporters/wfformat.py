@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rotameter import __version__
+from rotameter.adapters.exporters._writing import Written
 from rotameter.adapters.importers._wfformat_parse import cpu_s, joules
 from rotameter.errors import EmptyTrace, TraceWarning
 
@@ -41,6 +42,9 @@ class Exporter:
     """Writes WfFormat 1.5."""
 
     name = "wfformat"
+
+    def __init__(self) -> None:
+        self.written: Written | None = None
 
     def write(self, trace: Trace, path: str, **options: Any) -> None:
         """Write the trace as one document.
@@ -67,6 +71,8 @@ class Exporter:
         data = document(trace, said.append, name=options.get("name"))
         text = json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
+        tasks = len(data["workflow"]["specification"]["tasks"])
+        self.written = Written(tasks, trace.table("tasks").num_rows)
         for words in said:
             warnings.warn(words, TraceWarning, stacklevel=2)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Mapped
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._table_mapping import Candidate, Mapping, plan
-from rotameter.adapters.importers._table_names import UNITS, kind_of
+from rotameter.adapters.importers._table_names import UNITS, is_not, kind_of, word_of
 from rotameter.adapters.importers._table_outcomes import decode_exit, outcome_of
+from rotameter.adapters.importers._table_plain import booleans, exact_ints
 from rotameter.adapters.importers._table_rows import Chunk
+from rotameter.adapters.importers._table_secrets import cleaned, safe_name
 from rotameter.adapters.importers._table_values import (
     Read,
     Style,
     amounts,
     as_text,
-    booleans,
     durations,
-    exact_ints,
     numbers,
     times,
 )
@@ -40,6 +40,11 @@ _BYTES_LIMIT = float(1 << 53)  # 9 PB; what a float holds exactly
 _ESSENTIAL = frozenset(("started_ns", "ended_ns", "submitted_ns", "ready_ns", "wall_s"))
 _DECIMAL = frozenset(("kb", "mb", "gb", "tb"))
 _SPLIT = ";, \t\n"
+_CLEANERS: dict[str, Callable[[str], str]] = {"error": redact, "group": clean_name}
+_SAID = {
+    "seconds": "duration", "bytes": "size", "number": "number", "int": "whole number",
+    "bool": "yes or no", "map": "map of numbers",
+}  # fmt: skip
 
 
 class Made:
@@ -79,6 +84,7 @@ class Converter:
         self.used: dict[str, tuple[Candidate, ...]] = {}
         self._plans: dict[tuple[str, ...], dict[str, tuple[Candidate, ...]]] = {}
         self._time_units: dict[str, str] = {}
+        self._from_start: set[str] = set()
         self._wall_factor: float | None = None
         self._said: set[str] = set()
 
@@ -104,7 +110,8 @@ class Converter:
         self._shares(found, chunk, made)
         self._derive(found, made)
         if "depends_on" in found:
-            made.edges = _edges(self._text(found["depends_on"][0], chunk))
+            edges = _edges(self._text(found["depends_on"][0], chunk))
+            made.edges = [[safe_name(up) for up in ups] for ups in edges]
         self._ends(found.get("outcome", ()), chunk, made)
         self._memory(made)
         _clean(made)
@@ -114,7 +121,7 @@ class Converter:
     def _warn(self, text: str) -> None:
         if text not in self._said:  # once a file, not once a chunk
             self._said.add(text)
-            self.build.warn(text)
+            self.build.warn(redact(text))
 
     # -- reading one target -------------------------------------------------------------------
 
@@ -144,13 +151,12 @@ class Converter:
             return
         shown = _shown(chunk, one, int(rows[0]))
         if target in _ESSENTIAL or kind_of(target) == "int":
-            what = "time" if target.endswith("_ns") else "duration" if target == "wall_s" else "int"
             for row in rows:
                 text = _shown(chunk, one, int(row))
-                made.wrong.setdefault(int(row), f"{one.names[0]}: not a {what}: {text!r}")
+                made.wrong.setdefault(int(row), is_not(target, one.names[0], one.unit, text))
             return
         self._warn(
-            f"values of {'+'.join(one.names)} that are no {kind_of(target)} are left out "
+            f"values of {'+'.join(one.names)} that are no {_SAID[kind_of(target)]} are left out "
             f"(such as {shown!r})"
         )
 
@@ -202,22 +208,26 @@ class Converter:
 
     def _time(self, target: str, one: Candidate, column: pa.Array) -> Read:
         name = one.names[0] if one.names else target
-        unit = one.unit or self._time_units.get(name)
+        # Since 1970 each value shows its unit; times from some start keep that of the first.
+        unit = one.unit or ("s" if name in self._from_start else None)
         read = times(column, unit, self.style)
         if read.unit == "?":
-            short = target.removesuffix("_ns")
+            short = word_of(target)
             raise UsageError(
                 f"cannot tell what the times in {name!r} count",
                 hint=f"say so: --map {short}={name}:s (or ms, us, ns)",
             )
-        if read.unit is not None and unit is None and len(column) > column.null_count:
+        if read.mixed:
+            self._warn(f"times in {name} count in {read.mixed}: each is read by its size")
+        if read.unit is not None and unit is None and read.values.null_count < len(column):
             self._time_units[name] = read.unit
             if read.relative:
+                self._from_start.add(name)
                 self._warn(
                     f"times in {name} are read as seconds from some start; say "
-                    f"--map {target.removesuffix('_ns')}={name}:ms if they count otherwise"
+                    f"--map {word_of(target)}={name}:ms if they count otherwise"
                 )
-            elif read.unit != "s":
+            elif read.unit != "s" and not read.mixed:
                 self._warn(f"times in {name} are read as {read.unit} since 1970")
         self.zoned |= read.zoned
         self.local |= read.local
@@ -352,6 +362,10 @@ class Converter:
     def _memory(self, made: Made) -> None:
         """Say how peaks were obtained; that of a task killed for memory is a lower bound."""
         peak = made.columns.get("peak_memory_bytes")
+        if peak is not None:  # nothing runs in no memory: 0 is "not measured"
+            nothing = pc.fill_null(pc.equal(peak, 0.0), False)
+            peak = pc.if_else(nothing, pa.scalar(None, pa.float64()), peak)
+            made.columns["peak_memory_bytes"] = peak
         outcome = made.columns.get("outcome")
         request = made.columns.get("requested_memory_bytes")
         if outcome is not None and (peak is not None or request is not None):
@@ -381,12 +395,13 @@ class Converter:
 
 def _clean(made: Made) -> None:
     """Keep secrets out: names and texts of others go through the redactor, each once."""
-    for name, cleaner in (("error", redact), ("group", clean_name)):
-        column = made.columns.get(name)
-        if column is not None and column.null_count < len(column):
+    for name, column in made.columns.items():
+        if name in _CLEANERS and column.null_count < len(column):
             coded = column.dictionary_encode()
-            cleaned = [cleaner(text) for text in coded.dictionary.to_pylist()]
-            made.columns[name] = pc.take(pa.array(cleaned, pa.string()), coded.indices)
+            texts = [_CLEANERS[name](text) for text in coded.dictionary.to_pylist()]
+            made.columns[name] = pc.take(pa.array(texts, pa.string()), coded.indices)
+        elif pa.types.is_string(column.type):
+            made.columns[name] = cleaned(column)
 
 
 def _shown(chunk: Chunk, one: Candidate, row: int) -> str:

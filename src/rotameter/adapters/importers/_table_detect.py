@@ -32,7 +32,7 @@ _FOREIGN = (
     frozenset(("native_id", "hash", "%cpu", "peak_vmem", "rchar", "wchar", "realtime")),
     frozenset(
         ("JobID", "JobIDRaw", "ReqMem", "AllocCPUS", "Elapsed", "MaxRSS", "TotalCPU", "AllocTRES",
-         "ElapsedRaw", "ReqTRES", "NCPUS", "State", "ReqCPUS", "CPUTimeRAW")
+         "ElapsedRaw", "ReqTRES", "NCPUS", "ReqCPUS", "CPUTimeRAW")
     ),
     frozenset(("s", "h:m:s", "max_rss", "max_vms", "max_uss", "max_pss", "io_in", "io_out")),
     frozenset(("ph", "ts", "pid", "tid", "cat", "args")),

@@ -26,6 +26,7 @@ from rotameter.profiler.schema import KINDS, OUTCOMES, TABLES
 __all__ = ["Candidate", "Mapping", "candidate", "known_mappings", "load_mapping", "plan"]
 
 _LIMIT_BYTES = 1 << 20
+_NEAR = 0.7  # how alike two names are of which one may be meant for the other
 _TASK_COLUMNS = frozenset(name for name, _ in TABLES["tasks"])
 _KEYS = frozenset(
     words("rotameter_mapping name engine about detect columns states exits exit_coding peak_kind")
@@ -104,7 +105,7 @@ def _assignment(text: str) -> tuple[str, str]:
     if target is None:
         known = words("start end submit wall cpu peak request group id")
         known += words("state exit cores user host queue read write limit")
-        near = difflib.get_close_matches(word, [*known, *sorted(_TASK_COLUMNS)], n=1)
+        near = difflib.get_close_matches(word, [*known, *sorted(_TASK_COLUMNS)], 1, _NEAR)
         start = f"did you mean {near[0]!r}? " if near else ""
         raise UsageError(
             f"--map {text!r}: {word.strip()!r} is no column of ours",
@@ -286,7 +287,7 @@ def plan(
         made = [candidate(text, target, lookup) for text in sources]
         there = tuple(one for one in made if one is not None)
         if sources and not there and target in given:
-            near = difflib.get_close_matches(sources[0].partition(":")[0], headers, n=1)
+            near = difflib.get_close_matches(sources[0].partition(":")[0], headers, 1, _NEAR)
             start = f"did you mean {near[0]!r}? " if near else ""
             shown = ", ".join(headers[:40]) + (" …" if len(headers) > 40 else "")
             raise UsageError(

@@ -12,10 +12,12 @@ __all__ = [
     "HEADER_UNITS",
     "UNITS",
     "header_unit",
+    "is_not",
     "kind_of",
     "plain",
     "target_of",
     "well_known",
+    "word_of",
     "words",
 ]
 
@@ -146,6 +148,8 @@ _BITS = re.compile(r"(?<![A-Za-z])[KMG]b(?:ps|it|its)?$")
 _TAIL = re.compile(
     r"^(?P<name>.*?[^\s_\-./(\[])[\s_\-./]*(?:[(\[]\s*)?(?P<unit>[A-Za-zµ%]+)\s*[)\]]?$"
 )
+_TIME_WORDS = {"started_ns": "start", "ended_ns": "end", "submitted_ns": "submit"}
+_DAY_OR_MONTH = re.compile(r"\d\d?[/.]\d\d?[/.](?:\d\d){1,2}\b")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -182,6 +186,36 @@ def header_unit(name: str) -> tuple[str, str | None]:
     if unit.lower() not in HEADER_UNITS or (glued and not text[: match.start("unit")]):
         return text, None
     return (text, None) if glued else (match["name"], unit.lower())
+
+
+def word_of(target: str) -> str:
+    """Give the word that people use for a time.
+
+    Examples
+    --------
+    >>> word_of("started_ns"), word_of("ready_ns")
+    ('start', 'ready')
+    """
+    return _TIME_WORDS.get(target, target.removesuffix("_ns"))
+
+
+def is_not(target: str, name: str, unit: str | None, text: str) -> str:
+    """Say what a value is not, and what would make it one.
+
+    Examples
+    --------
+    >>> is_not("exit_code", "code", None, "x1")
+    "code: not a whole number: 'x1'"
+    """
+    if not target.endswith("_ns"):
+        what = "duration" if target == "wall_s" else "whole number"
+        return f"{name}: not a {what}: {text!r}"
+    if unit is None and _DAY_OR_MONTH.match(text):
+        return (
+            f"{name}: is {text!r} day/month or month/day? say --map {word_of(target)}={name}:"
+            "%d/%m/%Y (or %m/%d/%Y), with the time of day as %H:%M:%S"
+        )
+    return f"{name}: not a time: {text!r}"
 
 
 @cache
@@ -222,7 +256,7 @@ def well_known(headers: tuple[str, ...]) -> dict[str, tuple[str, str | None]]:
     """Find what well-known headers mean: target → (header, unit from its end).
 
     A memory column without "max" or "requested" in its name is taken where the other of the two
-    is there and makes clear what it is.
+    is there and makes clear what it is. A ``name`` beside an id is the group where nothing else is.
 
     Examples
     --------
@@ -245,6 +279,9 @@ def well_known(headers: tuple[str, ...]) -> dict[str, tuple[str, str | None]]:
                 break
             if name == "time" and said is not None and UNITS[said][0] == "seconds":
                 found.setdefault("wall_s", (header, said))
+    names = [header for header in headers if plain(header) == "name"]
+    if names and "task_id" in found:
+        found.setdefault("group", (names[0], None))
     if len(loose) == 1 and "requested_memory_bytes" in found:
         found.setdefault("peak_memory_bytes", loose[0])
     return found

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._table_convert import _maps
+from rotameter.adapters.importers._table_plain import booleans, exact_ints
 from rotameter.adapters.importers._table_rows import Chunk
-from rotameter.adapters.importers._table_values import booleans, exact_ints
+from rotameter.adapters.importers._table_secrets import cleaned, safe_name
 from rotameter.errors import UsageError
 from rotameter.profiler.live.redact import redact
 from rotameter.profiler.schema import OUTCOMES, TABLES
@@ -77,7 +78,7 @@ class Own:
         kind = self.kinds[name]
         bad: Any = None
         if kind == "s":
-            return _texts(column)
+            return cleaned(_texts(column), _CLEANED.get(name, safe_name))
         if kind == "i":
             if pa.types.is_timestamp(column.type):
                 stamp = pa.timestamp("ns", column.type.tz)
@@ -115,12 +116,6 @@ class Own:
                 )
                 for row in large.to_numpy(zero_copy_only=False).nonzero()[0]:
                     wrong.setdefault(int(row), f"{name}: not a size up to 9 PB")
-        for name, clean in _CLEANED.items():
-            column = made.get(name)
-            if column is not None:
-                coded = column.dictionary_encode()
-                cleaned = [clean(text) for text in coded.dictionary.to_pylist()]
-                made[name] = pc.take(pa.array(cleaned, pa.string()), coded.indices)
         if "wall_s" not in made and "started_ns" in made and "ended_ns" in made:
             held = pc.subtract(made["ended_ns"], made["started_ns"])
             held = pc.if_else(pc.less(held, 0), pa.scalar(None, pa.int64()), held)
@@ -135,7 +130,7 @@ class Own:
 
 
 _SAID = {"i": "a whole number of 64 bits", "f": "a number", "b": "true or false", "m": "a map"}
-_CLEANED: dict[str, Callable[[str], str]] = {"error": redact}
+_CLEANED: dict[str, Callable[[str], str]] = {"error": redact, "reason": redact}
 
 
 def _texts(column: pa.Array) -> pa.Array:

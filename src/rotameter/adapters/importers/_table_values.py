@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,6 @@ __all__ = [
     "Style",
     "amounts",
     "as_text",
-    "booleans",
     "durations",
     "numbers",
     "times",
@@ -48,6 +47,11 @@ _AMOUNT = re.compile(
 )
 _CLOCK = re.compile(r"(?:(\d+)[-d ]\s*(?:days?,?\s*)?)?(?:(\d+):)?(\d{1,9}):(\d+(?:[.,]\d+)?)")
 _PIECE = re.compile(r"(\d+(?:[.,]\d+)?)\s*([a-zµ]+)(?:\(s\))?", re.I)
+_ISO_DURATION = re.compile(
+    r"P(?:([\d.,]{1,20})W)?(?:([\d.,]{1,20})D)?"
+    r"(?:T(?:([\d.,]{1,20})H)?(?:([\d.,]{1,20})M)?(?:([\d.,]{1,20})S)?)?",
+    re.I | re.A,
+)
 _DAYS = re.compile(r"(\d+) days?,?\s+(\d+:\d\d:\d\d(?:\.\d+)?)")
 _MONTHS = {
     month: number
@@ -80,6 +84,7 @@ class Read:
     local: bool = False
     relative: bool = False
     unit: str | None = None
+    mixed: str = ""
 
 
 @dataclass(frozen=True)
@@ -208,8 +213,9 @@ def _amount(text: str, base: float, style: Style, bare: float | None) -> float:
         return value * step ** ("KMGTPE".index(match[2].upper()) + 1)
     if match[5]:
         return value
-    if bare is None:
+    if bare is None and value:
         raise ValueError("no unit")
+    bare = bare or 0.0
     return value * bare
 
 
@@ -244,7 +250,11 @@ def _positive(read: Read) -> Read:
 
 
 def duration_text(text: str, style: Style) -> float:
-    """Read one duration: ``1-02:03:04``, ``0:00:01.5``, ``1h 30m``, ``12 second(s)``."""
+    """Read one duration: ``1-02:03:04``, ``0:00:01.5``, ``1h 30m``, ``12 second(s)``, ``PT90S``."""
+    match = _ISO_DURATION.fullmatch(text)
+    if match and any(match.groups()):
+        each = [float((part or "0").replace(",", ".")) for part in match.groups()]
+        return sum(n * f for n, f in zip(each, (604800.0, 86400.0, 3600.0, 60.0, 1.0), strict=True))
     match = _DAYS.fullmatch(text)
     if match:
         return int(match[1]) * 86400.0 + duration_text(match[2], style)
@@ -286,20 +296,6 @@ def durations(column: pa.Array, style: Style, unit: str | None) -> Read:
         return duration_text(value, style)
 
     return _finite(_each(text, one))
-
-
-def booleans(column: pa.Array) -> Read:
-    """Read a column of yes and no."""
-    if pa.types.is_boolean(column.type):
-        return Read(column)
-    words = {"true": True, "yes": True, "y": True, "1": True, "t": True, "exclusive": True}
-    words |= {"false": False, "no": False, "n": False, "0": False, "f": False, "shared": False}
-    text = as_text(column).to_pylist()
-    values = [None if t is None else words.get(t.lower()) for t in text]
-    bad = np.array(
-        [t is not None and v is None for t, v in zip(text, values, strict=True)], dtype=bool
-    )
-    return Read(pa.array(values, pa.bool_()), bad)
 
 
 # -- moments ----------------------------------------------------------------------------------
@@ -430,6 +426,10 @@ def _since(values: pa.Array, unit: str | None) -> Read:
     usual = measured[known & (measured != 0)]
     middle = float(np.median(np.abs(usual))) if len(usual) else 0.0
     scale = unit if unit in _SCALES else _guess(middle)
+    if unit is None and middle >= _EPOCH_S[0]:
+        by_size = _each_by_size(values, measured, known)
+        if by_size is not None:
+            return by_size
     if scale is None:
         return Read(pa.nulls(len(values), pa.int64()), known, unit="?")
     factor = UNITS[scale][1] if unit is None or unit in _SCALES else UNITS[unit][1]
@@ -448,6 +448,28 @@ def _since(values: pa.Array, unit: str | None) -> Read:
     return Read(pa.array(made, mask=~fits), bad, zoned=not relative, relative=relative, unit=scale)
 
 
+def _each_by_size(
+    values: pa.Array, measured: NDArray[np.float64], known: NDArray[np.bool_]
+) -> Read | None:
+    """Read times since 1970 of which some count in other units; None where all count in one."""
+    size = np.abs(measured)
+    fits = {
+        name: known & (_EPOCH_S[0] <= size * scale) & (size * scale < _EPOCH_S[1])
+        for name, scale in _SCALES.items()
+    }
+    units = [name for name, rows in fits.items() if rows.any()]
+    if len(units) < 2:
+        return None
+    reads = [
+        _since(pc.if_else(pa.array(fits[name]), values, pa.scalar(None, values.type)), name)
+        for name in units
+    ]
+    made = pc.coalesce(*(read.values for read in reads))
+    missing = made.is_null().to_numpy(zero_copy_only=False)
+    bad = known & missing & (measured != 0)
+    return Read(made, bad, zoned=True, unit=units[-1], mixed=" and ".join(units))
+
+
 def _guess(middle: float) -> str | None:
     """Tell the unit of times by their magnitude; below 1973 they count from some start."""
     if middle < _EPOCH_S[0]:
@@ -456,29 +478,3 @@ def _guess(middle: float) -> str | None:
         if _EPOCH_S[0] <= middle * scale < _EPOCH_S[1]:
             return name
     return None
-
-
-def exact_ints(column: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Read whole numbers exactly; marks what is none or does not fit 64 bits."""
-    if pa.types.is_integer(column.type) and column.type != pa.uint64():
-        return pc.cast(column, pa.int64()), np.zeros(len(column), dtype=bool)
-    text = _known(as_text(column))
-    try:
-        return pc.cast(text, pa.int64()), np.zeros(len(column), dtype=bool)
-    except pa.ArrowInvalid:
-        pass
-    out: list[Any] = []
-    bad = np.zeros(len(column), dtype=bool)
-    for i, word in enumerate(text.to_pylist()):
-        value: int | None = None
-        if word is not None:
-            try:
-                number = float(word)
-                value = int(word) if word.lstrip("+-").isdigit() else round(number)
-                if number != round(number) or not -_INT_LIMIT <= value < _INT_LIMIT:
-                    value = None
-            except (ValueError, OverflowError):
-                value = None
-            bad[i] = value is None
-        out.append(value)
-    return pa.array(out, pa.int64()), bad

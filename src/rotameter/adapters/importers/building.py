@@ -19,6 +19,8 @@ from rotameter.adapters.importers.cleaning import clean_meta, clean_tables
 from rotameter.profiler.live.redact import redact
 from rotameter.profiler.schema import EVENT_KINDS, OUTCOMES, TABLES, arrow_schema
 from rotameter.profiler.trace import Trace
+from rotameter.profiler.view import short
+from rotameter.units import many
 
 __all__ = ["Builder"]
 
@@ -155,8 +157,8 @@ class Builder:
                     "rejected": self._rejected,
                 },
             },
-            "warnings": [*self.meta.get("warnings", []), *words],
-            "not_measured": [*self.meta.get("not_measured", []), *self._not_measured],
+            "warnings": clean_meta([*self.meta.get("warnings", []), *words]),
+            "not_measured": clean_meta([*self.meta.get("not_measured", []), *self._not_measured]),
         }
         return Trace(tables, meta)
 
@@ -211,21 +213,24 @@ class Builder:
     def _warn_efficiency(self, tasks: pa.Table) -> None:
         cores = pc.coalesce(tasks["granted_cores"], tasks["requested_cores"])
         held = pc.multiply(pc.multiply(tasks["wall_s"], cores), _OVER)
-        over = (
-            pc.sum(pc.fill_null(pc.greater(tasks["cpu_s"], pc.add(held, 1.0)), False)).as_py() or 0
-        )
-        if over:
-            self._words[
-                "more CPU time than the cores of the request can give: efficiency above 100 %"
-            ] = over
+        above = pc.greater(tasks["cpu_s"], pc.add(held, 1.0))
+        self._say_over(tasks, above, "more CPU time than the cores of the request can give")
         limit = pc.coalesce(tasks["granted_memory_bytes"], tasks["requested_memory_bytes"])
         above = pc.greater(
             pc.cast(tasks["peak_memory_bytes"], pa.float64(), safe=False),
             pc.multiply(pc.cast(limit, pa.float64(), safe=False), _OVER),
         )
-        over = pc.sum(pc.fill_null(above, False)).as_py() or 0
-        if over:
-            self._words["a memory peak above the request: efficiency above 100 %"] = over
+        self._say_over(tasks, above, "a memory peak above the request")
+
+    def _say_over(self, tasks: pa.Table, above: Any, what: str) -> None:
+        """Warn with the count and one example."""
+        found = tasks["task_id"].filter(pc.fill_null(above, False))
+        if not len(found):
+            return
+        example = next(iter(found.drop_null().slice(0, 1).to_pylist()), None)
+        text = f"{many(len(found), 'attempt')} of {len(tasks):,}: {what}"
+        text += f" (for example task {short(redact(example), 60)})" if example is not None else ""
+        self._words[f"{text}: efficiency above 100 %"] = 1
 
 
 def _plain(column: str) -> str:

@@ -52,7 +52,8 @@ def clean_tables(tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Table], i
     out, changed = {}, 0
     for name, table in tables.items():
         for at, field in enumerate(table.schema):
-            if not pa.types.is_string(field.type) or field.name in _OURS:
+            ours = field.name in _OURS and (name, field.name) != ("rejects", "source")
+            if not pa.types.is_string(field.type) or ours:
                 continue
             column, count = _cleaned(table.column(at), identity=field.name in _IDENTITIES)
             if count:
@@ -97,7 +98,7 @@ def clean_meta(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {key: clean_meta(item) for key, item in value.items()}
+        return {clean_meta(key): clean_meta(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [clean_meta(item) for item in value]
     return value

@@ -31,8 +31,10 @@ from rotameter.adapters.importers._table_rows import (
     parquet,
     records_to_chunks,
 )
+from rotameter.adapters.importers._table_secrets import safe_name
 from rotameter.adapters.importers._table_values import Style
 from rotameter.errors import BadInput, UsageError
+from rotameter.profiler.live.redact import redact
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -73,7 +75,7 @@ class Importer:
         shape = shape_of(file, settings)
         stem = file.stem
         self._stems[stem] = self._stems.get(stem, 0) + 1
-        label = stem if self._stems[stem] == 1 else f"{stem}.{self._stems[stem]}"
+        label = safe_name(stem if self._stems[stem] == 1 else f"{stem}.{self._stems[stem]}")
         try:
             self._read(file, build, settings, shape, label)
         except RecursionError:
@@ -124,6 +126,7 @@ class Importer:
             build.meta["engine"] = mapping.engine
         good = 0
         rejected = ""
+        before = build.records_in
         while first is not None:
             chunk = _enrich(first, mapping.name)
             made = converter.convert(chunk)
@@ -131,10 +134,15 @@ class Importer:
             rejected = rejected or next(iter(made.wrong.values()), "")
             first = next(chunks, None)
         if not good and rejected:
+            shown = redact(rejected)
             raise BadInput(
-                f"no record of {file.name} could be read: {rejected}",
-                hint="say what the columns are: --map start=NAME --map wall=NAME:s",
+                f"no record of {file.name} could be read: {shown}",
+                hint="see the reference page of tables: times, and units"
+                if "--map" in shown
+                else "say what the columns are: --map start=NAME --map wall=NAME:s",
             )
+        if build.records_in == before:
+            build.warn(redact(f"{file.name} has columns and no rows"))
         if mapping.name == "table":
             _left(converter, headers, build)
 
@@ -164,9 +172,11 @@ class Importer:
         """Read a table that has the schema's own columns, to the letter."""
         converter = own.Own(table, build)
         self._other |= table != "tasks"
+        rows_seen = False
         while first is not None:
             made, wrong = converter.convert(first)
             build.records_in += len(first.lines)
+            rows_seen |= bool(len(first.lines))
             for row, reason in wrong.items():
                 build.reject(file.name, int(first.lines[row]), reason)
             keep = [i for i in range(len(first.lines)) if i not in wrong]
@@ -179,6 +189,8 @@ class Importer:
                 kept = {n: column.take(rows) for n, column in made.items()} if wrong else made
                 build.extend(table, kept)
             first = next(chunks, None)
+        if not rows_seen and table == "tasks":
+            build.warn(redact(f"{file.name} has columns and no rows"))
         if converter.relative:
             build.meta["time_base"] = "relative_ns"
 
@@ -232,7 +244,7 @@ class Importer:
 
 def too_little_error(name: str, headers: list[str]) -> BadInput:
     """Make the refusal of a table that says too little about tasks."""
-    shown = ", ".join(headers[:30]) + (" …" if len(headers) > 30 else "")
+    shown = ", ".join(map(redact, headers[:30])) + (" …" if len(headers) > 30 else "")
     first = headers[0] if headers else "NAME"
     others = ", ".join(known_mappings())
     return BadInput(
@@ -275,7 +287,7 @@ def _left(converter: Converter, headers: list[str], build: Builder) -> None:
     used = {name for made in converter.used.values() for one in made for name in one.names}
     left = [name for name in headers if name not in used]
     if left:
-        shown = ", ".join(left[:20]) + (" …" if len(left) > 20 else "")
+        shown = ", ".join(map(redact, left[:20])) + (" …" if len(left) > 20 else "")
         build.warn(
             f"columns not read: {shown} (--map COLUMN=NAME reads one, --map feature.NAME=NAME a "
             "number known before the run)"
