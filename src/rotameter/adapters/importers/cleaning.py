@@ -26,11 +26,36 @@ _SUSPECT = (
 )
 # Different names must stay different, or rows of several tasks become one.
 _IDENTITIES = frozenset(
-    "task_id parent run_id depends_on object worker host subject peer group lane".split()
+    [
+        "task_id",
+        "parent",
+        "run_id",
+        "depends_on",
+        "object",
+        "worker",
+        "host",
+        "subject",
+        "peer",
+        "group",
+        "lane",
+    ]
 )
 _OURS = frozenset(
-    """outcome outcome_kind peak_memory_kind io_kind gpu_kind energy_meter energy_quality source
-    medium op kind quality metric""".split()
+    [
+        "outcome",
+        "outcome_kind",
+        "peak_memory_kind",
+        "io_kind",
+        "gpu_kind",
+        "energy_meter",
+        "energy_quality",
+        "source",
+        "medium",
+        "op",
+        "kind",
+        "quality",
+        "metric",
+    ]
 )
 
 
