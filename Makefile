@@ -43,8 +43,15 @@ demo: $(STAMP)
 	@$(BIN)/rotameter report $(DEMO)/demo.rmt -o $(DEMO)/report.html --force
 	@echo "report: $(CURDIR)/$(DEMO)/report.html"
 
+# What only computes runs on both cores; clusters, browsers and clocks have the machine alone.
+SIDE := tests/adapters tests/property tests/viz
 test: $(STAMP)
+ifeq ($(ARGS),)
+	$(BIN)/python -m pytest -q -n 2 src $(SIDE)
+	$(BIN)/python -m pytest -q tests $(SIDE:%=--ignore=%)
+else
 	$(BIN)/python -m pytest $(ARGS)
+endif
 
 check: $(STAMP)
 	$(BIN)/ruff check .

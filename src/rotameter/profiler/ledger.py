@@ -301,7 +301,7 @@ def _requested(seen: View, what: str) -> Account:
     read = ~np.isnan(used)
     known = good & read
     # How an attempt ended that is not known to have, and has no reading, nothing tells.
-    blind = ~read & (good | seen.outcome_in("unknown", "running")[rows] | seen.untold[rows])
+    blind = ~read & (good | seen.outcome_in("unknown", "running", None)[rows])
     taken = np.where(known, np.clip(np.nan_to_num(used), 0.0, share), 0.0)
     amounts = {
         (f"{label}_attempts" if label != "recomputed" else label): float(

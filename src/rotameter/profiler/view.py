@@ -208,8 +208,8 @@ class View:
             self._numbers[name] = floats(self.tasks[name])
         return self._numbers[name]
 
-    def outcome_in(self, *outcomes: str) -> Mask:
-        """Say which attempts ended in one of these outcomes."""
+    def outcome_in(self, *outcomes: str | None) -> Mask:
+        """Say which attempts ended in one of these outcomes; None is none on record."""
         found = pc.is_in(self.tasks["outcome"], value_set=pa.array(outcomes, pa.string()))
         mask: Mask = pc.fill_null(found, False).to_numpy().astype(bool)
         return mask
@@ -218,12 +218,6 @@ class View:
     def ok(self) -> Mask:
         """Attempts that ended well (not those taken from a cache)."""
         return self.outcome_in("ok")
-
-    @cached_property
-    def untold(self) -> Mask:
-        """Attempts whose outcome is not in the trace."""
-        mask: Mask = pc.is_null(self.tasks["outcome"]).to_numpy().astype(bool)
-        return mask
 
     @cached_property
     def unfinished(self) -> tuple[int, int]:
@@ -236,7 +230,7 @@ class View:
             return int(np.unique(self.task[self.outcome_in("running")]).size), 0
         ended = ~np.isnan(self.ended) | self.lost | self.outcome_in("ok", "cached")
         took = ~np.isnan(self.number("wall_s")) | ~np.isnan(self.ended)
-        idle = ~begun & ~took & (self.untold | self.outcome_in("unknown", "running", "cancelled"))
+        idle = ~begun & ~took & self.outcome_in("unknown", "running", "cancelled", None)
         runs = ~ended & (begun | self.outcome_in("running")) & ~self.outcome_in("cancelled")
         over = np.zeros(len(self.task_ids) + 1, dtype=bool)
         over[self.task[ended]] = True

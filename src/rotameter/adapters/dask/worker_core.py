@@ -362,7 +362,10 @@ class Core:
     def leave(self, tracer: Any) -> None:
         """Write what a worker still has; the last one closes everything (any thread)."""
         with _lock:
-            _tracers.pop(id(tracer.worker), None)
+            # The next trace's tracer of this worker may be there already.
+            place = id(tracer.worker)
+            if _tracers.get(place) is tracer:
+                del _tracers[place]
             last = not _tracers and not self.closed
             self.closed = self.closed or last
         if last:
