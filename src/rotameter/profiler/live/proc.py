@@ -237,7 +237,8 @@ class Proc:
     def __init__(self, own: Own) -> None:
         self.own = own
         self.page_bytes = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-        self.io = self._open("/proc/self/io")
+        # The two numbers that are read stand at the beginning.
+        self.io = self._open("/proc/self/io", 64)
         self.statm = self._open("/proc/self/statm")
         self._status: ProcFile | None = None
         self._local = threading.local()

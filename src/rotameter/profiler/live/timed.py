@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from rotameter.profiler.live.alone import leave_alone
 from rotameter.profiler.live.context import Running, current
 from rotameter.profiler.live.stretches import live_above
 
@@ -84,7 +85,11 @@ def end_call(r: Running, error: BaseException | None = None) -> None:
     session = r.session
     try:
         if r.quick and error is None and r.entered and not r.files:
-            leave_timed(session, r)
+            full = r.level
+            if full:
+                leave_alone(session, r)
+            else:
+                leave_timed(session, r)
             r.outcome = "ok"
             tasks = session._tasks
             rows = tasks.rows
@@ -92,7 +97,7 @@ def end_call(r: Running, error: BaseException | None = None) -> None:
                 rows.append(r)
             else:
                 tasks.add(r)
-            if session._adapts:
+            if session._adapts and not full:
                 session.guard.ended(r.state, r, 0, 0)
             return
         session.end(r, "ok", error)

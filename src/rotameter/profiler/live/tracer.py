@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from rotameter.errors import UsageError
 from rotameter.profiler.live import drive
+from rotameter.profiler.live.alone import begin_alone
 from rotameter.profiler.live.context import current, current_span, hook
 from rotameter.profiler.live.redact import clean_name, clip
 from rotameter.profiler.live.sizes import size_bytes
@@ -251,11 +252,13 @@ def _begin_plain(spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
             features = _features(session, features, args, kwargs)
         else:
             state = session.guard.groups.get(group)
-            if state is not None and not state.level and not session._probes:
+            if state is not None and not session._probes:
                 task_id = f"{group}-{session.tag}-{next(session._counter)}"
-                running = begin_timed(session, state, group, task_id, above)
-                running.requested_memory_bytes = requested
-                return running
+                begin = begin_alone if state.level else begin_timed
+                running = begin(session, state, group, task_id, above)
+                if running is not None:
+                    running.requested_memory_bytes = requested
+                    return running
         running = session.begin_call(group, requested, features, False)
         running.session = session
         return running
