@@ -1,4 +1,4 @@
-"""Files of others, opened within bounds: plain, gz, bz2, xz or zip; nothing of them is trusted.
+"""Files of others, opened within bounds: plain, gz, bz2, xz, zip or tar; nothing is trusted.
 
 An importer gets an :class:`InputFile`: its name as the user knows it, its first bytes, and streams
 that refuse to grow beyond a limit.
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from rotameter.adapters.importers.tarring import Member, Oversized, is_tar, members_of
 from rotameter.errors import BadInput
 
 __all__ = ["HEAD_BYTES", "LIMIT_BYTES", "InputFile", "open_members"]
@@ -28,6 +29,7 @@ LIMIT_BYTES = 8 << 30
 _RATIO_LIMIT = 400
 _RATIO_FREE_BYTES = 64 << 20
 _MEMBERS_LIMIT = 100_000
+_BLOCK_BYTES = 512
 _TEXT_LIMIT_BYTES = 2 << 30
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError)
 
@@ -70,7 +72,7 @@ class _Bounded(io.RawIOBase):
             ) from None
         self._got += len(data)
         if self._got > self._limit:
-            raise BadInput(
+            raise Oversized(
                 f"{self._name} unpacks to more than {self._limit:,} bytes: refused",
                 hint="unpack it yourself if you trust it, and split it",
             )
@@ -189,8 +191,20 @@ def decode(data: bytes) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def open_members(path: Path) -> list[InputFile]:
-    """Give the files that a path stands for: itself, unpacked, or the members of a zip archive.
+def open_members(
+    path: Path, troubles: list[str] | None = None, *, tar: bool = False
+) -> list[InputFile]:
+    """Give the files that a path stands for: itself, unpacked, or the members of an archive.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        A plain file, a packed one (gz, bz2, xz), a zip or a tar archive, packed or not.
+    troubles : list of str, optional
+        What was passed over in an archive is added here.
+    tar : bool
+        Whether a tar archive stands for its members. All of it must be read for that, so it is
+        for archives that the user names, not for those that lie in a folder.
 
     Raises
     ------
@@ -201,16 +215,40 @@ def open_members(path: Path) -> list[InputFile]:
     try:
         size = path.stat().st_size
         with path.open("rb") as stream:
-            magic = stream.read(8)
+            magic = stream.read(_BLOCK_BYTES)
     except OSError as error:
         raise BadInput(f"cannot open {name}: {error.strerror}", hint="check the path") from None
     if magic[:4] == b"PK\x03\x04":
         return _zip_members(path)
     for mark, (_, unpack) in _PACKED.items():
         if magic.startswith(mark):
-            opener = _packed_opener(path, name, unpack, size)
-            return [InputFile(name, opener)]
-    return [InputFile(name, lambda: _Bounded(path.open("rb"), name, None), path)]  # type: ignore[return-value,arg-type]
+            file = InputFile(name, _packed_opener(path, name, unpack, size))
+            return _tar_members(file, troubles) if tar and _holds_tar(file) else [file]
+    file = InputFile(name, lambda: _Bounded(path.open("rb"), name, None), path)  # type: ignore[return-value,arg-type]
+    return _tar_members(file, troubles) if tar and is_tar(magic) else [file]
+
+
+def _holds_tar(file: InputFile) -> bool:
+    try:
+        return is_tar(file.head)
+    except BadInput:  # said again, and counted, when it is read
+        return False
+
+
+def _tar_members(file: InputFile, troubles: list[str] | None) -> list[InputFile]:
+    with file.open() as stream:
+        members, passed = members_of(stream, file.name, _MEMBERS_LIMIT)
+    if troubles is not None:
+        troubles += passed
+    return [
+        InputFile(f"{file.name}/{member.name}", _tar_opener(file.name, member))
+        for member in members
+    ]
+
+
+def _tar_opener(name: str, member: Member) -> Opener:
+    # The archive's own bound held already; a member packed again has one of its own.
+    return lambda: _Bounded(member.open(), f"{name}/{member.name}", member.size)  # type: ignore[return-value]
 
 
 def _packed_opener(

@@ -57,11 +57,14 @@ def formats() -> dict[str, Any]:
     return found
 
 
-def sniff(file: InputFile) -> list[tuple[float, str]]:
-    """Give (certainty 0 to 1, importer) of those that think they know a file, the surest first."""
+def sniff(file: InputFile, known: Mapping[str, Any] | None = None) -> list[tuple[float, str]]:
+    """Give (certainty 0 to 1, importer) of those that think they know a file, the surest first.
+
+    ``known`` is what :func:`formats` gives, where many files are asked about.
+    """
     head = Head(file.name, file.head, file.path)
     found = []
-    for name, importer in formats().items():
+    for name, importer in (formats() if known is None else known).items():
         try:
             sure = float(importer().sniff(head))
         except Exception:  # a sniffer must not raise; one that does knows nothing
@@ -84,7 +87,7 @@ def read(
     Parameters
     ----------
     paths : sequence of path
-        Files (plain, gz, bz2, xz, zip), folders (all files in them that an importer knows) and
+        Files (plain, gz, bz2, xz, zip, tar), folders (all files in them that an importer knows) and
         patterns.
     format : str, optional
         The importer's name; by default it is found out, file by file.
@@ -186,7 +189,7 @@ def _expand(given: Sequence[Path]) -> tuple[list[InputFile], list[str]]:
                 continue
             seen.add(place)
             try:
-                files += open_members(one)
+                files += open_members(one, troubles, tar=not path.is_dir())
             except InputError as error:
                 troubles.append(str(error))
     if twice:
@@ -232,10 +235,11 @@ def _choose(
         plugins.get("importers", format)
         return [(file, format) for file in files]
     chosen, unknown = [], []
+    known = formats()
     for file in files:
         try:
             # Its head is a name and numbers, behind which a text of any format may stand.
-            guesses = [] if file.head[257:262] == b"ustar" else sniff(file)
+            guesses = [] if file.head[257:262] == b"ustar" else sniff(file, known)
         except RotameterError as error:
             troubles.append(str(error))
             continue
@@ -257,7 +261,9 @@ def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -
     if not file.head.strip():
         raise BadInput(f"{file.name} is empty", hint="check what should have written it")
     if file.head[257:262] == b"ustar":
-        raise UnknownFormat(f"{file.name} is a tar archive", hint="unpack it and give the folder")
+        raise UnknownFormat(
+            f"{file.name} is a tar archive", hint="name the archive itself, or unpack it"
+        )
     if guesses and guesses[0][1] == "table":
         # Its refusal shows the columns and how to name them.
         plugins.get("importers", "table")().read(file, Builder("table", "table"))
