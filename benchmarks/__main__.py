@@ -16,6 +16,10 @@ _MODULES = (
     "rows_store",
     "rows_report",
     "rows_import",
+    "rows_dataflow_import",
+    "rows_flow",
+    "rows_folding",
+    "rows_scaling",
     "rows_dask_hooks",
     "rows_dask",
 )

@@ -43,14 +43,13 @@ def hidden(path: str, seed: int = 0) -> tuple[Any, Any, Any]:
         The hidden task names, as numbers.
     """
     import rotameter
-    from rotameter.profiler.flow.folding import recorded_stage
     from rotameter.profiler.flow.graph import flow_graph
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trace = rotameter.open(path)
     graph = flow_graph(trace)
-    stage = recorded_stage(trace, graph)
+    stage = graph.stage if graph.stage is not None else np.full(len(graph.tasks), -1)
     rng = np.random.default_rng(seed)
     task, thing = rng.permutation(len(graph.tasks)), rng.permutation(len(graph.objects))
     edge, dep = rng.permutation(graph.n_edges), rng.permutation(len(graph.dep_task))
@@ -61,7 +60,7 @@ def hidden(path: str, seed: int = 0) -> tuple[Any, Any, Any]:
     changed = {name: getattr(graph, name)[edge] for name in (*edges, "first_s", "last_s")}
     of_tasks = ("start_s", "end_s", "wall_s", "lost_read_bytes", "lost_write_bytes")
     changed |= {name: getattr(graph, name)[task] for name in of_tasks}
-    if getattr(graph, "stage", None) is not None:
+    if graph.stage is not None:
         changed["stage"] = graph.stage[task]
     made = replace(
         graph,
@@ -102,7 +101,7 @@ def _ratio(context: Context, name: str) -> Result:
     from rotameter.profiler.flow.folding import fold
 
     graph, _, _, folded = _fold(context, name)
-    depth = fold(graph, use_names=False)
+    depth = fold(replace(graph, stage=None), use_names=False)
     data = graph.n_edges / len(folded.edges)
     note = (
         f"{graph.n_edges:,} edges and {len(graph.dep_task):,} dependencies in "
@@ -116,7 +115,7 @@ def _agreement(context: Context, name: str) -> Result:
     from rotameter.profiler.flow.folding import fold
 
     graph, stage, truth, folded = _fold(context, name)
-    blind = fold(graph, use_names=False)
+    blind = fold(replace(graph, stage=None), use_names=False)
     note = (
         f"{folded.task_folds.n} roles for {len(np.unique(truth))} names in "
         f"{len(np.unique(stage))} stages; {_rand(truth, stage):.3f} of the stages alone, "

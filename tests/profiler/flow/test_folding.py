@@ -13,7 +13,7 @@ from rotameter.profiler.flow._fold_labels import pattern
 from rotameter.profiler.flow._fold_scale import split_scales
 from rotameter.profiler.flow._fold_sets import colours, ranked
 from rotameter.profiler.flow._fold_stages import depths, stages
-from rotameter.profiler.flow.folding import Folded, fold, fold_trace, recorded_stage
+from rotameter.profiler.flow.folding import Folded, fold, fold_trace
 from rotameter.profiler.flow.graph import FlowGraph, flow_graph
 from rotameter.profiler.trace import Trace
 
@@ -248,9 +248,9 @@ def test_recorded_stages_come_from_the_features_of_tasks():
         {"task_id": "c", "features": {"stage_order": 0.5}},
     ]
     trace = Trace.from_tables({"tasks": tasks})
-    assert recorded_stage(trace, flow_graph(trace)).tolist() == [1, -1, 0]
+    assert flow_graph(trace).stage.tolist() == [1, -1, 0]
     empty = Trace.from_tables({})
-    assert recorded_stage(empty, flow_graph(empty)).tolist() == []
+    assert flow_graph(empty).stage is None
 
 
 def test_depths_agree_with_the_definition():

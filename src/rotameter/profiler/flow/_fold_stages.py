@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rotameter.profiler.flow.graph import FlowGraph
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Codes
@@ -113,35 +115,35 @@ def stages(graph: FlowGraph, recorded: Codes | None = None) -> Codes:
     return dense
 
 
-def recorded_stage(trace: Trace, graph: FlowGraph) -> Codes:
+def recorded_stage(trace: Trace, tasks: Sequence[str]) -> Codes | None:
     """Give the stage that the log recorded for each task, as an importer kept it.
 
     Parameters
     ----------
     trace : Trace
-    graph : FlowGraph
-        Of the same trace.
+    tasks : sequence of str
+        Task ids, the graph's vertices.
 
     Returns
     -------
-    ndarray of int64, shape (n_tasks,)
-        -1 = unknown; numbers in the order of the log's.
+    ndarray of int64, shape (n_tasks,), or None
+        -1 = unknown; numbers in the order of the log's. None where it records no stage.
 
     Examples
     --------
-    >>> from rotameter.profiler.flow.graph import flow_graph
     >>> from rotameter.profiler.trace import Trace
     >>> rows = [{"task_id": t, "features": {"stage": s}} for t, s in (("a", 2.0), ("b", 1.5))]
-    >>> trace = Trace.from_tables({"tasks": rows})
-    >>> recorded_stage(trace, flow_graph(trace)).tolist()
+    >>> recorded_stage(Trace.from_tables({"tasks": rows}), ["a", "b"]).tolist()
     [1, 0]
     """
     import pyarrow.compute as pc
 
     table = trace.table("tasks")
-    place = {task: code for code, task in enumerate(graph.tasks)}
-    value = np.full(len(graph.tasks), np.nan)
-    for name in _FEATURES if table.num_rows else ():
+    if table["features"].null_count == table.num_rows:
+        return None
+    place = {task: code for code, task in enumerate(tasks)}
+    value = np.full(len(tasks), np.nan)
+    for name in _FEATURES:
         column = pc.map_lookup(table["features"], name, "first")
         if column.null_count < table.num_rows:
             for task, stage in zip(table["task_id"].to_pylist(), column.to_pylist(), strict=True):
@@ -149,6 +151,8 @@ def recorded_stage(trace: Trace, graph: FlowGraph) -> Codes:
                     value[place[task]] = stage
             break
     known = ~np.isnan(value)
+    if not known.any():
+        return None
     made = np.full(len(value), -1, dtype=np.int64)
     made[known] = np.unique(value[known], return_inverse=True)[1]
     return made

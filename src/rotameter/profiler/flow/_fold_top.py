@@ -109,7 +109,7 @@ def _weight(folded: Folded) -> Floats:
         known = np.nan_to_num(values)
         if known.any():
             through = np.bincount(folded.src, known, minlength=count)
-            return through + np.bincount(folded.dst, known, minlength=count)
+            return np.asarray(through + np.bincount(folded.dst, known, minlength=count))
     wall = np.nan_to_num(folded.task_folds.total(folded.graph.wall_s))
     rest = np.zeros(folded.object_folds.n)
     if wall.any():

@@ -34,7 +34,7 @@ from rotameter.profiler.flow._fold_groups import Distribution, Groups
 from rotameter.profiler.flow._fold_labels import pattern
 from rotameter.profiler.flow._fold_roles import object_kinds, task_roles
 from rotameter.profiler.flow._fold_sets import ranked
-from rotameter.profiler.flow._fold_stages import recorded_stage, stages
+from rotameter.profiler.flow._fold_stages import stages
 from rotameter.profiler.flow._fold_top import Picture, picture
 from rotameter.profiler.flow.graph import FlowGraph, flow_graph
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Codes, Floats, Mask
 
-__all__ = ["Folded", "FoldedDeps", "FoldedEdges", "fold", "fold_trace", "recorded_stage"]
+__all__ = ["Folded", "FoldedDeps", "FoldedEdges", "fold", "fold_trace"]
 
 _TASK_FIELDS = ("group", "start_s", "end_s", "wall_s", "lost_read_bytes", "lost_write_bytes")
 _EDGE_FIELDS = (
@@ -195,8 +195,8 @@ class Folded:
         new_task[task], new_object[thing] = np.arange(len(task)), np.arange(len(thing))
         changed: dict[str, Any] = {name: getattr(graph, name)[task] for name in _TASK_FIELDS}
         changed |= {name: getattr(graph, name)[edge] for name in _EDGE_FIELDS}
-        if _own_stage(graph) is not None:
-            changed["stage"] = _own_stage(graph)[task]
+        if graph.stage is not None:
+            changed["stage"] = graph.stage[task]
         return replace(
             graph,
             tasks=[graph.tasks[i] for i in task.tolist()],
@@ -229,11 +229,6 @@ class Folded:
             For less than 2 nodes.
         """
         return picture(self, n)
-
-
-def _own_stage(graph: FlowGraph) -> Any:
-    """Give the stages that the graph itself brings, where it does."""
-    return getattr(graph, "stage", None)
 
 
 def _names(graph: FlowGraph) -> Codes:
@@ -286,7 +281,7 @@ def fold(
     """
     if rounds < 1:
         raise ValueError(f"rounds must be at least 1, not {rounds}")
-    given = _own_stage(graph) if stage is None else stage
+    given = graph.stage if stage is None else stage
     if given is not None and len(given) != len(graph.tasks):
         raise ValueError(f"{len(given)} stages for {len(graph.tasks)} tasks")
     place = stages(graph, given)
@@ -322,10 +317,7 @@ def fold_trace(trace: Trace, *, rounds: int = 2, use_names: bool = True) -> Fold
     >>> fold_trace(Trace.from_tables({"flows": rows})).ratio
     6.0
     """
-    graph = flow_graph(trace)
-    stage = recorded_stage(trace, graph)
-    known = bool((stage >= 0).any())
-    return fold(graph, rounds=rounds, use_names=use_names, stage=stage if known else None)
+    return fold(flow_graph(trace), rounds=rounds, use_names=use_names)
 
 
 def _folded(graph: FlowGraph, place: Codes, role: Codes, kind: Codes, named: bool) -> Folded:

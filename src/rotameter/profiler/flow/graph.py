@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rotameter.profiler.flow._edges import CONSUMES, PRODUCES, arrays_of
+from rotameter.profiler.flow._fold_stages import recorded_stage
 from rotameter.profiler.flow._links import Links, links_of
 from rotameter.profiler.view import view
 
@@ -51,6 +52,8 @@ class FlowGraph:
         Moved by attempts whose work is gone; 0 = none on record, NaN = some of unknown size.
     unowned_bytes : float
         Moved by no known task, hence on no edge.
+    stage : ndarray of int64, shape (n_tasks,), or None
+        The stage that the log itself recorded, -1 = unknown; None where it records none.
     """
 
     tasks: list[str]
@@ -76,6 +79,7 @@ class FlowGraph:
     lost_read_bytes: Floats
     lost_write_bytes: Floats
     unowned_bytes: float = 0.0
+    stage: Codes | None = None
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -165,6 +169,8 @@ def flow_graph(trace: Trace) -> FlowGraph:
     """
     seen = view(trace)
     if "flow_graph" not in seen.memo:
-        seen.memo["flow_graph"] = FlowGraph(**arrays_of(seen))
+        arrays = arrays_of(seen)
+        stage = recorded_stage(trace, arrays["tasks"])
+        seen.memo["flow_graph"] = FlowGraph(**arrays, stage=stage)
     made: FlowGraph = seen.memo["flow_graph"]
     return made
