@@ -1,0 +1,1 @@
+"""Laws of scale: shapes, the sample behind a series, posterior over laws, fitted law."""

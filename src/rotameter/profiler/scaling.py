@@ -1,0 +1,386 @@
+"""How a workflow grows: a law for every folded edge and task group, from runs of several scales.
+
+Laws (c, c·k^a, c + d·k, c·k·log k, a/k) and their sample, evidence and intervals are in
+:mod:`rotameter.profiler.laws`; here runs go in and predictions come out. A fold's total is its
+number of instances times what one of them moves, each by its own law; where either cannot be
+told, the law of the totals themselves is taken, and the result says which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rotameter.errors import UsageError
+from rotameter.profiler.flow.graph import FlowGraph, flow_graph
+from rotameter.profiler.laws.align import Aligned, align
+from rotameter.profiler.laws.fit import Fit, Prediction, best_candidate, fit
+from rotameter.profiler.laws.pooled import RunNoise, pooled_noise
+from rotameter.profiler.laws.sample import Series
+from rotameter.profiler.laws.scales import scales_of
+from rotameter.units import format_bytes, format_number, format_seconds
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+
+__all__ = [
+    "Fit",
+    "Prediction",
+    "Scaling",
+    "ScalingRow",
+    "Series",
+    "align",
+    "fit",
+    "scaling",
+    "scaling_of",
+]
+
+_POINTS = 101
+_COVERAGE = 0.9
+_TEXT_ROWS = 40
+_ROUNDS = 3
+_METRICS = ("bytes", "ops", "busy_s", "wall_s")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScalingRow:
+    """One fold and one metric.
+
+    Parameters
+    ----------
+    key : str
+        The fold: ``GROUP reads [WRITERS > READERS]``, or a task group.
+    kind : str
+        ``edge``, ``group``, or ``run`` (the sum of a whole run).
+    metric : str
+    each : Fit
+        Law of one instance's value.
+    count : Fit
+        Law of the number of instances.
+    total : Fit
+        Law of the totals, one value a run.
+    direction : str or None
+        ``reads`` or ``writes``.
+    """
+
+    key: str
+    kind: str
+    metric: str
+    each: Fit
+    count: Fit
+    total: Fit
+    direction: str | None = None
+
+    @property
+    def steady(self) -> float | None:
+        """The number of instances, where it was the same in all runs that had the fold."""
+        counts = {float(v[0]) for v in self.count.series.samples if v.size}
+        return counts.pop() if len(counts) == 1 else None
+
+    @property
+    def way(self) -> str:
+        """How totals are predicted: ``count x each``, or ``total`` (directly)."""
+        if (
+            self.kind == "run"
+            or self.each.law is None
+            or (self.count.law is None and self.steady is None)
+        ):
+            return "total"
+        if self.steady is not None or (self.each.certain and self.count.certain):
+            return "count x each"
+        return "total" if self.total.certain else "count x each"
+
+    def predict_total(self, scale: float, coverage: float = _COVERAGE) -> Prediction:
+        """Give the fold's total at a scale; the interval holds what a run will show.
+
+        Parameters
+        ----------
+        scale : float
+        coverage : float
+        """
+        if self.way == "total":
+            return self.total.predict(scale, coverage=coverage)
+        number = self.steady
+        if number is None:
+            number = self.count.predict(scale).value
+        one = self.each.predict(scale, instances=max(number, 1.0), coverage=coverage)
+        ends: Sequence[float | None] = (one.low, one.high, one.law_low, one.law_high)
+        if self.steady is None:
+            low, high, law_low, law_high = self._product(scale, number, coverage)
+        else:
+            low, high, law_low, law_high = (None if v is None else v * number for v in ends)
+        value, ratio = one.value * number, one.extrapolation_ratio
+        return Prediction(scale, value, low, high, law_low, law_high, ratio)
+
+    def _product(self, scale: float, number: float, coverage: float) -> list[float | None]:
+        """Give the ends for a count and a value that are both uncertain, and independent."""
+        if not (self.each.bounded and self.count.bounded):
+            return [None] * 4
+        points = (np.arange(_POINTS) + 0.5) / _POINTS
+        tail = (1 - coverage) / 2
+        counts = self.count.quantiles(scale, points, instances=None)
+        value = number * self.each.predict(scale).value
+        ends: list[float | None] = []
+        for many in (max(number, 1.0), None):
+            ones = self.each.quantiles(scale, points, instances=many)
+            both = np.maximum(np.add.outer(counts, ones), -700.0).ravel()
+            low, high = np.exp(np.minimum(np.quantile(both, [tail, 1 - tail]), 700.0))
+            ends += [min(float(low), value), max(float(high), value)]
+        return ends
+
+    def to_dict(self, at: float) -> dict[str, Any]:
+        """Give the row as plain data, with its prediction at a scale; unknown is None."""
+        one, total = self.each.predict(at), self.predict_total(at)
+        number = self.steady if self.steady is not None else self.count.predict(at).value
+        return {
+            "key": self.key,
+            "kind": self.kind,
+            "metric": self.metric,
+            "direction": self.direction,
+            "law": self.each.law,
+            "formula": self.each.formula,
+            "probability": self.each.probability,
+            "cannot_distinguish": list(self.each.alike),
+            "count_law": self.count.law,
+            "count_formula": self.count.formula,
+            "total_formula": self.total.formula,
+            "total_way": self.way,
+            "instances": [len(v) for v in self.each.series.samples],
+            "paired": bool(self.each.sample and self.each.sample.paired),
+            "at": at,
+            "each": _plain(one),
+            "count": _finite(number),
+            "total": _plain(total),
+            "extrapolated": one.extrapolated,
+            "extrapolation_ratio": one.extrapolation_ratio,
+            "notes": sorted({*self.each.notes, *(f"count: {n}" for n in self.count.notes)}),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """Laws of all folds.
+
+    Parameters
+    ----------
+    by : str
+        What the scale is: ``data``, ``nodes``, …, or ``tasks``.
+    scale : tuple of float
+        One a run.
+    rows : tuple of ScalingRow
+        Within each metric the whole run first, then the largest totals.
+    notes : tuple of str
+    """
+
+    by: str
+    scale: tuple[float, ...]
+    rows: tuple[ScalingRow, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def ahead(self) -> float:
+        """Twice the largest scale: where predictions are made unless asked otherwise."""
+        return 2 * max(self.scale)
+
+    def of(self, metric: str, kind: str = "edge") -> list[ScalingRow]:
+        """Give the rows of one metric."""
+        return [row for row in self.rows if row.metric == metric and row.kind == kind]
+
+    def total(self, metric: str, scale: float, *, direction: str | None = None) -> float | None:
+        """Give the sum of all folds at a scale; the run's own law is in the rows of kind "run".
+
+        Parameters
+        ----------
+        metric : str
+        scale : float
+        direction : {"reads", "writes"}, optional
+
+        Returns
+        -------
+        float or None
+            None where a fold's prediction is unknown.
+        """
+        rows = self.of(metric, "group" if metric == "wall_s" else "edge")
+        if direction is not None:
+            rows = [row for row in rows if row.direction == direction]
+        values = [row.predict_total(scale).value for row in rows]
+        total = math.fsum(values) if rows else math.nan
+        return total if math.isfinite(total) else None
+
+    def to_dict(self, at: float | None = None) -> dict[str, Any]:
+        """Give everything as plain data."""
+        at = self.ahead if at is None else at
+        return {
+            "schema": 1,
+            "by": self.by,
+            "scale": list(self.scale),
+            "at": at,
+            "coverage": _COVERAGE,
+            "folds": [row.to_dict(at) for row in self.rows],
+            "notes": list(self.notes),
+        }
+
+    def to_text(self, at: float | None = None, limit: int = _TEXT_ROWS) -> str:
+        """Write the table: fold, law, what is expected at a scale with its 90 % interval."""
+        at = self.ahead if at is None else at
+        runs = ", ".join(format_number(k) for k in self.scale)
+        lines = [f"scaling by {self.by}: runs at {runs}; expected at {format_number(at)}"]
+        for metric in _METRICS:
+            mine = [row for row in self.rows if row.metric == metric]
+            for row in mine[:limit]:
+                lines += _lines(row, at)
+            if len(mine) > limit:
+                lines.append(f"  … and {len(mine) - limit:,} smaller folds ({metric})")
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+def scaling(
+    runs: Sequence[Trace | FlowGraph],
+    *,
+    scale: Sequence[float] | None = None,
+    by: str | None = None,
+) -> Scaling:
+    """Find the laws by which a workflow grows.
+
+    Parameters
+    ----------
+    runs : sequence of Trace or FlowGraph
+        Of the same workflow at two scales or more.
+    scale : sequence of float, optional
+        One true value a run, above 0; by default the traces' own (``--scale NAME=VALUE``).
+    by : str, optional
+        Which scale of the traces; ``tasks`` = the observed number of tasks,
+        ``tasks:GROUP`` = those of one group. Not needed where only one differs.
+
+    Raises
+    ------
+    UsageError
+        If there are fewer than two runs, or no scale that differs between them.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> def run(k):
+    ...     ids = [f"t{n}" for n in range(10)]
+    ...     flows = [{"task_id": t, "object": t, "op": "read", "bytes": (1000 + n) * k}
+    ...              for n, t in enumerate(ids)]
+    ...     tasks = [{"task_id": t, "group": "load"} for t in ids]
+    ...     return Trace.from_tables({"tasks": tasks, "flows": flows}, {"scale": {"data": k}})
+    >>> found = scaling([run(1), run(2), run(4)])
+    >>> found.by, found.of("bytes")[0].each.formula
+    ('data', 'bytes = 1 kB · k')
+    """
+    if len(runs) < 2:
+        raise UsageError("scaling needs two runs or more", hint="give runs of different scale")
+    graphs = [run if isinstance(run, FlowGraph) else flow_graph(run) for run in runs]
+    name, values, notes = scales_of(runs, graphs, scale, by)
+    return scaling_of(align(graphs, values), values, name, notes)
+
+
+def scaling_of(
+    found: Aligned, scale: Sequence[float], by: str = "k", notes: Sequence[str] = ()
+) -> Scaling:
+    """Fit all folds of aligned runs.
+
+    Parameters
+    ----------
+    found : Aligned
+        See :func:`rotameter.profiler.laws.align.align`.
+    scale : sequence of float
+        One a run.
+    by : str
+        What the scale is.
+    """
+    noise = _run_noise(found.edges) | _run_noise(found.groups)
+    rows = [
+        row
+        for kind, folds in (("run", found.whole), ("edge", found.edges), ("group", found.groups))
+        for key, metrics in folds.items()
+        for row in _rows(key, kind, metrics, noise, found.direction.get(key))
+    ]
+    said = [
+        f"{metric}: runs differ by {math.sqrt(one.variance):.2g} (relative) beyond their instances"
+        for metric, one in sorted(noise.items())
+    ]
+    rows.sort(
+        key=lambda r: (_METRICS.index(r.metric), r.kind != "run", -_largest(r.total.series), r.key)
+    )
+    return Scaling(by, tuple(scale), tuple(rows), (*notes, *found.notes, *said))
+
+
+def _largest(series: Series) -> float:
+    return max((float(v[0]) for v in series.samples if v.size), default=0.0)
+
+
+def _run_noise(folds: Mapping[str, Mapping[str, Series]]) -> dict[str, RunNoise]:
+    """Give the variance between runs of each metric that shows one over all folds."""
+    made: dict[str, RunNoise] = {}
+    for metric in _METRICS:
+        mine = [metrics[metric] for metrics in folds.values() if metric in metrics]
+        noise: RunNoise | None = None
+        for _ in range(_ROUNDS):
+            best = [best_candidate(series, noise) for series in mine]
+            noise = pooled_noise([one for one in best if one is not None])
+            if noise is None:
+                break
+        if noise is not None:
+            made[metric] = noise
+    return made
+
+
+def _rows(
+    key: str,
+    kind: str,
+    metrics: Mapping[str, Series],
+    noise: Mapping[str, RunNoise],
+    direction: str | None,
+) -> list[ScalingRow]:
+    count = fit(metrics["count"])
+    made = []
+    for metric, series in metrics.items():
+        if metric != "count":
+            each, total = fit(series, noise.get(metric)), fit(_totals(series))
+            made.append(ScalingRow(key, kind, metric, each, count, total, direction))
+    return made
+
+
+def _totals(series: Series) -> Series:
+    """Sum each run; one whose instances are not all known has no total."""
+    sums = tuple(
+        np.array([v.sum()]) if len(v) and np.isfinite(v).all() else np.empty(0)
+        for v in series.samples
+    )
+    return Series(series.key, series.metric, series.scale, sums)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _plain(p: Prediction) -> dict[str, float | None]:
+    return {
+        name: _finite(getattr(p, name)) for name in ("value", "low", "high", "law_low", "law_high")
+    }
+
+
+def _lines(row: ScalingRow, at: float) -> list[str]:
+    """Write one row: the law, what it expects, and what is to be known of it."""
+    unit = {"bytes": format_bytes, "ops": format_number}.get(row.metric, format_seconds)
+    total = row.predict_total(at)
+    number = "" if row.steady == 1 else f" each, {row.count.formula}"
+    expected = unit(total.value)
+    if total.low is not None and total.high is not None:
+        expected += f" [{unit(total.low)}, {unit(total.high)}]"
+    first = f"  {row.key}: {row.each.formula}{number}; total {expected} ({row.way})"
+    said = []
+    if row.each.alike:
+        said.append(f"cannot distinguish {row.each.law} from {', '.join(row.each.alike)}")
+    if total.extrapolated:
+        said.append(f"extrapolated x {format_number(total.extrapolation_ratio, 2)}")
+    said += row.each.notes
+    return [first, *(f"    {text}" for text in said)]
