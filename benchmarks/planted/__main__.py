@@ -22,7 +22,7 @@ from benchmarks.planted import score as scoring
 
 __all__ = ["main", "run_all"]
 
-LIMIT_S = 300.0
+LIMIT_S = 400.0
 
 
 def _child(arguments: list[str], keep: Path, name: str, limit_s: float) -> dict[str, object]:

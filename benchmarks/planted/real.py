@@ -68,6 +68,7 @@ def cluster(shape: Cluster) -> Iterator[Client]:
         Client(made) as client,
     ):
         client.run(work.warm)
+        client.gather(client.map(work.load, [(number, 0.002, 80) for number in range(40)]))
         if shape.plugin_s:
             client.register_plugin(BusyScheduler(shape.plugin_s))
         yield client
@@ -87,6 +88,7 @@ class Env:
         self.tag = uuid.uuid4().hex
         self.after: Any = None
         self.kept: list[Any] = []
+        self.held: list[Any] = []
         words = list(_WORDS)
         random.Random(seed).shuffle(words)
         self._words = itertools.chain(words, (f"stage_{w}" for w in words))
@@ -168,7 +170,7 @@ class Plan:
 def base_sizes(rng: random.Random) -> dict[str, Any]:
     """Draw the sizes of a section without a cause."""
     return {
-        "pieces": rng.randrange(5, 9),
+        "pieces": rng.randrange(3, 6),
         "load_s": rng.uniform(0.02, 0.05),
         "transform_s": rng.uniform(0.03, 0.08),
         "bytes": rng.randrange(1, 12) * 100_000,
@@ -223,6 +225,7 @@ def run_once(
             cause.setup(env, sizes, planted)
     took = _timed(client, trace, lambda: workflow(env, plan, on))
     env.kept.clear()
+    env.held.clear()
     env.after = None
     return took
 

@@ -55,7 +55,7 @@ REAL["small_io"] = RealCause(
 def _draw_many(rng: random.Random, scale: float) -> dict[str, Any]:
     return {
         "folders": rng.randrange(8, 11),
-        "files": int(rng.randrange(2200, 3000) * scale),
+        "files": int(rng.randrange(3000, 4000) * scale),
         "bytes": rng.randrange(100, 400),
         "seconds": rng.uniform(0.04, 0.08),
     }

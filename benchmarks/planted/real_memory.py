@@ -6,8 +6,6 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from distributed import wait
-
 from benchmarks.planted import work
 from benchmarks.planted.base import REAL, Cluster, RealCause
 
@@ -51,27 +49,27 @@ REAL["spill"] = RealCause(
 
 
 def _draw_leak(rng: random.Random, scale: float) -> dict[str, Any]:
+    size = rng.randrange(50, 75) * MB
     return {
-        "leaks": 6,
-        "bytes": rng.randrange(95, 110) * MB,
+        "bytes": size,
+        # More than enough to be paused at 80 % of the limit.
+        "keep": 1 + 600 * MB // size,
         "limit": 720 * MB,
-        "hold_s": rng.uniform(3.0, 4.5),
-        "count": rng.randrange(26, 34),
-        "seconds": rng.uniform(0.09, 0.12),
+        "hold_s": rng.uniform(2.8, 3.8),
+        "count": rng.randrange(54, 64),
+        "seconds": rng.uniform(0.085, 0.11),
     }
+
+
+def _leaking(env: Env, sizes: Mapping[str, Any], on: bool) -> None:
+    first, *others = env.workers()
+    env.client.run(work.set_leak, sizes["keep"] if on else 0, sizes["hold_s"], workers=[first])
+    env.client.run(work.set_leak, 0, 0.0, workers=others)
 
 
 def _leak(env: Env, sizes: Mapping[str, Any], on: bool) -> None:
     """A library's cache fills one worker's memory for seconds; it is paused meanwhile."""
-    env.barrier()
-    first = env.workers()[0]
-    hold_s = sizes["hold_s"] if on else 0.0
-    items = [(number, 0.02, sizes["bytes"], hold_s) for number in range(sizes["leaks"])]
-    leaks = env.map(work.leak, items, workers=[first], pure=False)
-    wait(leaks)
-    env.finish(leaks)
-    items2 = [(number, sizes["seconds"], 200_000) for number in range(sizes["count"])]
-    env.finish(env.map(work.shrink, env.map(work.load, items2)))
+    env.finish(env.map(work.leaky, [(sizes["seconds"], sizes["bytes"])] * sizes["count"]))
 
 
 REAL["unmanaged_memory"] = RealCause(
@@ -82,7 +80,7 @@ REAL["unmanaged_memory"] = RealCause(
     lambda sizes, on: Cluster(memory_bytes=sizes["limit"]),
     second=False,
     dirty=True,
-    pins=True,
+    setup=_leaking,
 )
 
 

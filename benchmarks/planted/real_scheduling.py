@@ -6,8 +6,6 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from benchmarks.planted import work
 from benchmarks.planted.base import REAL, Cluster, RealCause
 
@@ -101,26 +99,28 @@ REAL["scheduler_bound"] = RealCause(
 
 def _draw_graph(rng: random.Random, scale: float) -> dict[str, Any]:
     return {
-        "count": rng.randrange(5, 8),
-        "bytes": int(rng.randrange(40, 60) * scale) * 10**6,
+        "count": rng.randrange(7, 10),
+        "bytes": int(rng.randrange(55, 80) * scale) * 10**6,
         "seconds": rng.uniform(0.05, 0.1),
     }
 
 
+def _hold(env: Env, sizes: Mapping[str, Any], on: bool) -> None:
+    """The script has its arrays before the run begins."""
+    items = [(number, sizes["bytes"]) for number in range(sizes["count"])]
+    env.held = [work.ramp(item) for item in items] if on else []
+
+
 def _graph(env: Env, sizes: Mapping[str, Any], on: bool) -> None:
     """Arrays in the graph; without the cause the workers make them."""
-    size = sizes["bytes"]
-    if on:
-        arrays: list[Any] = [
-            np.random.default_rng(number).random(size // 8) for number in range(sizes["count"])
-        ]
-    else:
-        items = [(number, 0.0, size) for number in range(sizes["count"])]
-        arrays = env.map(work.load, items)
+    arrays: list[Any] = env.held
+    if not on:
+        items = [(number, sizes["bytes"]) for number in range(sizes["count"])]
+        arrays = env.map(work.ramp, items)
     env.finish(env.map(work.total_of, arrays, seconds=sizes["seconds"]))
 
 
-REAL["large_graph"] = RealCause("large_graph", "scheduling", _draw_graph, _graph)
+REAL["large_graph"] = RealCause("large_graph", "scheduling", _draw_graph, _graph, setup=_hold)
 
 
 def _draw_eager(rng: random.Random, scale: float) -> dict[str, Any]:

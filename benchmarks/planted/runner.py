@@ -7,6 +7,7 @@ stored as such and counted; it is never left out in silence.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -18,6 +19,8 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from distributed import Client
 
 from benchmarks.planted import (
     decoys,
@@ -74,7 +77,7 @@ def draw_plan(kind: str, seed: int, draw: int, *, second: bool) -> Plan:
         causes.reverse()
         sizes.reverse()
     return Plan(
-        seed * 10 + draw,
+        rng.randrange(10**6),
         tuple(causes),
         tuple(sizes),
         base_sizes(rng),
@@ -83,21 +86,41 @@ def draw_plan(kind: str, seed: int, draw: int, *, second: bool) -> Plan:
     )
 
 
+class _Clusters:
+    """Gives a cluster of a shape: the one that runs where it may be used again, else a new one."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._shape: Cluster | None = None
+        self._client: Client | None = None
+
+    def give(self, shape: Cluster) -> Client:
+        if self._client is None or shape != self._shape:
+            self.close()
+            self._client = self._stack.enter_context(cluster(shape))
+            self._shape = shape
+        return self._client
+
+    def close(self) -> None:
+        self._client = self._shape = None
+        self._stack.close()
+
+
 def _runs(
-    plan: Plan, on: Sequence[bool], place: Path, name: str, count: int, *, fresh: bool
+    plan: Plan, on: Sequence[bool], place: Path, name: str, count: int, clusters: _Clusters
 ) -> list[float]:
-    """Run a workflow several times, on one cluster or on a fresh one each."""
+    """Run a workflow several times."""
+    dirty = any(c.dirty for c, planted in zip(plan.causes, on, strict=True) if planted)
     took: list[float] = []
     while len(took) < count:
-        with cluster(plan.shape(on)) as client:
-            while len(took) < count:
-                trace = place / f"{name}{len(took)}.rmt"
-                took.append(run_once(client, plan, on, trace, place / "scratch", place / "inputs"))
-                shutil.rmtree(place / "scratch", ignore_errors=True)
-                if name != "with":
-                    shutil.rmtree(trace, ignore_errors=True)
-                if fresh:
-                    break
+        client = clusters.give(plan.shape(on))
+        trace = place / f"{name}{len(took)}.rmt"
+        took.append(run_once(client, plan, on, trace, place / "scratch", place / "inputs"))
+        shutil.rmtree(place / "scratch", ignore_errors=True)
+        if name != "with":
+            shutil.rmtree(trace, ignore_errors=True)
+        if dirty:
+            clusters.close()
     return took
 
 
@@ -107,14 +130,17 @@ def _measure(plan: Plan, kind: str, place: Path) -> tuple[float, list[Truth], st
         if cause.prepare is not None:
             cause.prepare(place / "inputs", sizes)
     every = [True] * len(plan.causes)
-    (whole,) = _runs(plan, every, place, "with", 1, fresh=True)
     truths = []
-    for number, cause in enumerate(plan.causes):
-        on = [other != number for other in range(len(plan.causes))]
-        fresh = any(c.dirty for c, planted in zip(plan.causes, on, strict=True) if planted)
-        without = _runs(plan, on, place, "without", REPEATS, fresh=fresh)
-        saving = whole - statistics.median(without)
-        truths.append(Truth(cause.kind, saving, max(without) - min(without), without))
+    clusters = _Clusters()
+    try:
+        (whole,) = _runs(plan, every, place, "with", 1, clusters)
+        for number, cause in enumerate(plan.causes):
+            on = [other != number for other in range(len(plan.causes))]
+            without = _runs(plan, on, place, "without", REPEATS, clusters)
+            saving = whole - statistics.median(without)
+            truths.append(Truth(cause.kind, saving, max(without) - min(without), without))
+    finally:
+        clusters.close()
     truths.sort(key=lambda truth: truth.kind != kind)
     return whole, truths, "with0.rmt"
 

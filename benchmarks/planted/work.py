@@ -21,6 +21,8 @@ __all__: list[str] = []
 _FACTOR = [1.0]
 _TABLES: dict[str, Any] = {}
 _LEAKED: list[Any] = []
+_LEAK: list[Any] = [0, 0.0]
+_EXPIRY: list[threading.Timer] = []
 _REFERENCE: dict[str, Any] = {}
 
 
@@ -60,6 +62,12 @@ def load(item: tuple[int, float, int], path: str | None = None, after: Any = Non
             file.read()
     cpu(seconds)
     return np.random.default_rng(number).random(max(1, size // 8))
+
+
+def ramp(item: tuple[int, int], after: Any = None) -> Any:
+    """Give an array of ``size`` bytes, quickly made."""
+    number, size = item
+    return np.arange(number, number + size // 8, dtype=np.float64)
 
 
 def transform(data: Any, seconds: float, after: Any = None) -> Any:
@@ -162,17 +170,28 @@ def deadly(item: tuple[int, float, bool], marks: str, parts: Any = None, after: 
     return number
 
 
-def leak(item: tuple[int, float, int, float], after: Any = None) -> float:
-    """Fill memory; keep it for ``hold_s`` behind Dask's back, or free it at the end."""
-    _, seconds, size, hold_s = item
+def set_leak(keep: int, hold_s: float) -> None:
+    """Let this worker keep what its tasks fill, until ``hold_s`` after the last of them.
+
+    Its worker is paused meanwhile; that the library's cache expires keeps the run from hanging.
+    """
+    _LEAKED.clear()
+    _LEAK[:] = [keep, hold_s]
+
+
+def leaky(item: tuple[float, int], after: Any = None) -> float:
+    """Fill memory and compute; on a worker that leaks, the memory stays filled."""
+    seconds, size = item
     data = np.ones(size // 8)
     value = cpu(seconds) + float(data[0])
-    if hold_s > 0:
-        if not _LEAKED:
-            timer = threading.Timer(hold_s, _LEAKED.clear)
-            timer.daemon = True
-            timer.start()
+    keep, hold_s = _LEAK
+    if len(_LEAKED) < keep:
         _LEAKED.append(data)
+        for timer in _EXPIRY:
+            timer.cancel()
+        _EXPIRY[:] = [threading.Timer(hold_s, set_leak, (0, 0.0))]
+        _EXPIRY[0].daemon = True
+        _EXPIRY[0].start()
     return value
 
 
@@ -225,12 +244,12 @@ def read_packed(path: str, seconds: float, after: Any = None) -> int:
 
 def parse(path: str) -> float:
     """Read a reference file in large blocks and check it."""
-    check, first = 0, 0.0
+    check, total = 0, 0.0
     with open(path, "rb", buffering=0) as file:
         while data := file.read(4 << 20):
             check = zlib.crc32(data, check)
-            first += float(np.frombuffer(data, dtype=np.uint8)[0])
-    return first + check
+            total += float(np.frombuffer(data, dtype=np.uint8).sum())
+    return total + check
 
 
 def with_reference(item: tuple[int, float], path: str, tag: str | None, after: Any = None) -> float:

@@ -1,4 +1,4 @@
-"""The injector itself, without a cluster: drawing, its scheduler, truths, forms, scoring."""
+"""The injector itself: drawing, its scheduler, truths, forms, scoring, one small real run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from benchmarks.planted import __main__ as command
-from benchmarks.planted import decoys, gen_gpu, healthy, runner, score
-from benchmarks.planted.base import ALSO, GENERATED, REAL, Truth, matters
+from benchmarks.planted import decoys, gen_gpu, healthy, real, runner, score
+from benchmarks.planted.base import ALSO, GENERATED, REAL, Cluster, Truth, matters
 from benchmarks.planted.lists import Job, Node, makespan, schedule
 
 import rotameter as rm
@@ -240,3 +240,24 @@ def test_a_case_that_crashes_or_hangs_is_stored_as_failed(tmp_path: Path) -> Non
     made = command._child(["--kind", "queue_wait", "--seed", "1"], tmp_path, "queue_wait-1", 0.05)
     assert made["status"] == "failed"
     assert "not done after" in str(made["trouble"])
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_real_run_holds_the_cause_only_when_planted(tmp_path: Path) -> None:
+    cause = REAL["failed_work"]
+    sizes = {"count": 6, "failing": 3, "seconds": 0.02}
+    base = {"pieces": 2, "load_s": 0.005, "transform_s": 0.005, "bytes": 800, "ways": 1,
+            "merge_s": 0.001}  # fmt: skip
+    plan = real.Plan(1, (cause,), (sizes,), base, base, ("few_tiny", "small_unread"))
+    failed = {}
+    with real.cluster(Cluster(2, 1)) as client:
+        for on in (True, False):
+            path = tmp_path / f"{on}.rmt"
+            took = real.run_once(client, plan, [on], path, tmp_path / "x", tmp_path)
+            made = stats(_open(path))
+            failed[on] = made["outcomes"].get("failed", 0)
+            assert made["tasks"] > 20
+            assert 0 < made["makespan_s"] <= took + 0.5
+    assert failed == {True: 3, False: 0}
