@@ -181,6 +181,49 @@ def fuzz(context: Context) -> Result:
     return Result(value, "importers", note=f"{count:,} inputs each, {seconds:.0f} s: {last}")
 
 
+_PEAK_CHILD = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import rotameter, pyarrow, numpy
+def peak():
+    with open("/proc/self/status") as lines:  # of this program only, unlike ru_maxrss
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+before = peak()
+trace = rotameter.open(sys.argv[1])
+facts = trace.meta["importer"]
+print(peak() - before, facts["name"], facts["records"]["rejected"])
+"""
+
+
+@bench("import_memory_ratio_max", issue=3, target="<= 10")
+def memory(context: Context) -> Result:
+    """The largest peak of memory over a text file's size: 50 MB files made up, 100 MB with --full.
+
+    Peaks are above what `import rotameter, pyarrow, numpy` takes, in a process for each format.
+    """
+    from tempfile import TemporaryDirectory
+
+    from benchmarks.text_inputs import WRITERS, write_input
+
+    size = 100_000_000 if context.full else 50_000_000
+    ratios: dict[str, float] = {}
+    for name in WRITERS:
+        with TemporaryDirectory() as place:
+            path = write_input(name, Path(place), size)
+            ran = subprocess.run(
+                [sys.executable, "-c", _PEAK_CHILD, str(path)],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            peak, importer, rejected = ran.stdout.split()
+            if importer != name.partition("_plain")[0] or rejected != "0":
+                raise RuntimeError(f"{name}: read by {importer}, {rejected} records refused")
+            ratios[name] = int(peak) / path.stat().st_size
+    said = ", ".join(f"{name} {ratio:.1f}" for name, ratio in ratios.items())
+    return Result(max(ratios.values()), "x", note=f"{size / 1e6:.0f} MB each: {said}")
+
+
 @bench("import_hta_shares_wrong", issue=3, target="== 0")
 def hta(context: Context) -> Result:
     """Shares (idle, compute, overlap) of the HTA oracle beyond its tolerances."""

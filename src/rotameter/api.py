@@ -45,7 +45,7 @@ def open(
     progress : callable, optional
         Called as ``progress(files_done, files)``.
     **options
-        The importer's own.
+        The importer's own; and ``scale={name: number}``, at what scale the run was made.
 
     Raises
     ------
@@ -225,6 +225,12 @@ class _Dask:
         from rotameter.adapters.dask.callback import RotameterCallback
 
         return RotameterCallback(session)
+
+    def why(self, client: Any, timeout_s: float = 2.0) -> Any:
+        """Say what a running cluster does, when it is done, and what does not run and why."""
+        from rotameter.adapters.dask.why import why
+
+        return why(client, timeout_s)
 
 
 dask = _Dask()

@@ -51,13 +51,24 @@ def input_options(function: F) -> F:
         utc_offset: str | None,
         opt: tuple[str, ...],
         map_: tuple[str, ...],
+        scale: tuple[str, ...],
         strict: bool,
         **kwargs: Any,
     ) -> Any:
         options: dict[str, Any] = dict(_pair(text, "--opt") for text in opt)
         if map_:
             options["map"] = list(map_)
-        given = Given(format=format, utc_offset=utc_offset, options=options, strict=strict)
+        if "scale" in options:
+            raise UsageError(
+                "--opt scale: a run's scale is no importer's option", hint="use --scale NAME=VALUE"
+            )
+        given = Given(
+            format=format,
+            utc_offset=utc_offset,
+            options=options,
+            strict=strict,
+            scale=_scale(scale),
+        )
         return function(*args, given=given, **kwargs)
 
     for option in (
@@ -66,6 +77,12 @@ def input_options(function: F) -> F:
         click.option("--opt", multiple=True, metavar="KEY=VALUE", help="An importer's own option."),
         click.option(
             "--map", "map_", multiple=True, metavar="COLUMN=NAME", help="Columns of a table."
+        ),
+        click.option(
+            "--scale",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="How large the run was, such as events=3000; for scaling laws.",
         ),
         strict_option,
     ):
@@ -78,6 +95,26 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     if not equals or not name:
         raise UsageError(f"{option} {text!r}: not KEY=VALUE", hint=f"such as {option} name=value")
     return name.strip(), value
+
+
+def _scale(texts: Sequence[str]) -> dict[str, float]:
+    """Read ``NAME=VALUE …``.
+
+    Raises
+    ------
+    UsageError
+        If one is no such thing, or one name is given two values.
+    """
+    from rotameter.adapters.importers.locating import scale_of
+
+    scale: dict[str, float] = {}
+    for text in texts:
+        name, value = _pair(text, "--scale")
+        number = scale_of({name: value})
+        if scale.get(name, number[name]) != number[name]:
+            raise UsageError(f"--scale {name}: two values", hint="name each scale once")
+        scale |= number
+    return scale
 
 
 def short_name(path: str) -> str:
@@ -103,6 +140,7 @@ class Given:
     utc_offset: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     strict: bool = False
+    scale: dict[str, float] = field(default_factory=dict)
 
 
 def load(path: str | Sequence[str], given: Given) -> Trace:
@@ -117,6 +155,7 @@ def load(path: str | Sequence[str], given: Given) -> Trace:
             utc_offset=given.utc_offset,
             progress=progress,
             **given.options,
+            **({"scale": given.scale} if given.scale else {}),
         )
     for word in trace.warnings:
         if given.strict:

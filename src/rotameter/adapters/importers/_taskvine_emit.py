@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from rotameter.adapters.importers._nextflow_columns import Columns
 from rotameter.adapters.importers._taskvine_graph import Graph
 from rotameter.adapters.importers._taskvine_txn import Attempt, Log, Worker, wished
 from rotameter.profiler.live.redact import clean_name
@@ -14,19 +15,26 @@ if TYPE_CHECKING:
 
 __all__ = ["emit_graph", "emit_log"]
 
+_DONE = Attempt()
+"""Stands for an attempt that has become a row."""
+
 
 def emit_log(log: Log, prefix: str, build: Builder) -> None:
     """Give tasks, workers, transfers and libraries of one transactions log."""
     hosts = {worker.name: _host(worker) for worker in log.workers}
     users = {key: attempts for key, attempts in log.tasks.items() if key not in log.libraries}
+    states = Counter(attempts[-1].state for attempts in users.values())
+    rows = Columns("tasks")
     for key, attempts in users.items():
         for number, attempt in enumerate(attempts, start=1):
             row = _task_row(attempt, log.closed)
             row["host"] = hosts.get(attempt.worker or "")
             row.update(task_id=prefix + key, run_id=key, attempt=number)
-            build.add("tasks", row)
+            rows.add(row)
             if row["outcome"] == "running":
                 _so_far(log, attempt, prefix + key, build)
+        attempts[:] = [_DONE] * len(attempts)
+    rows.give(build)
     for worker in log.workers:
         build.add("workers", _worker_row(worker))
     for at, name in log.joins:
@@ -44,7 +52,7 @@ def emit_log(log: Log, prefix: str, build: Builder) -> None:
     out = sum(log.events.values()) - log.merged
     build.merged += log.merged
     build.records_out = (build.records_out or 0) + out
-    _facts(log, users, build)
+    _facts(log, states, build)
 
 
 def _so_far(log: Log, attempt: Attempt, task_id: str, build: Builder) -> None:
@@ -55,8 +63,7 @@ def _so_far(log: Log, attempt: Attempt, task_id: str, build: Builder) -> None:
         build.add("samples", {**row, "quality": "lower_bound"})
 
 
-def _facts(log: Log, users: dict[str, list[Attempt]], build: Builder) -> None:
-    states = Counter(attempts[-1].state for attempts in users.values())
+def _facts(log: Log, states: Counter[str], build: Builder) -> None:
     facts: dict[str, Any] = {
         "events": dict(log.events),
         "log_closed": log.closed,
@@ -174,53 +181,51 @@ def _libraries(log: Log, build: Builder) -> None:
 
 
 def _transfers(log: Log, prefix: str, build: Builder) -> None:
-    for move in log.transfers:
-        first, busy = move["first_ns"], move["busy_s"]
-        last = first + round(busy * 1e9) if first is not None and busy is not None else None
-        build.add(
-            "flows",
-            {
-                **move,
-                "worker": clean_name(move["worker"]),
-                "object": prefix + clean_name(move["object"]),
-                "medium": "network",
-                "peer": "manager",
-                "last_ns": last,
-            },
-        )
-    for name, (size, made) in log.objects.items():
-        row = {"object": prefix + clean_name(name), "size_bytes": size, "created_ns": made}
-        build.add("objects", row)
+    for columns in log.transfers.batches():
+        workers = [clean_name(name) for name in columns["worker"]]
+        objects = [prefix + clean_name(name) for name in columns["object"]]
+        build.extend("flows", {**columns, "worker": workers, "object": objects})
+    made = Columns("objects")
+    for name, (size, at) in log.objects.items():
+        row = {"object": prefix + clean_name(name), "size_bytes": size, "created_ns": at}
+        made.add(row)
+    made.give(build)
 
 
 def emit_graph(graph: Graph, log: Log | None, prefix: str, build: Builder) -> None:
     """Give dependencies and files of one taskgraph; its tasks too where no log has them."""
-    known = set(graph.reads) if log is None else set(log.tasks) - set(log.libraries)
+    known = set(graph.tasks) if log is None else set(log.tasks) - set(log.libraries)
     listed = set() if log is None else set(log.objects)
+    rows = Columns("tasks")
     if log is None:
-        for key in graph.reads:
+        for key in graph.tasks:
             name = graph.names.get(key)
             group = clean_name(name) if name else None
             row = {"task_id": prefix + key, "run_id": key, "attempt": 1, "source": "taskvine"}
-            build.add("tasks", {**row, "group": group, "outcome": "unknown"})
+            rows.add({**row, "group": group, "outcome": "unknown"})
     outside = 0
+    deps, flows, objects = Columns("deps"), Columns("flows"), Columns("objects")
     for task, on in graph.deps(build.warn):
         if task in known and on in known:
-            build.add("deps", {"task_id": prefix + task, "depends_on": prefix + on})
+            deps.add({"task_id": prefix + task, "depends_on": prefix + on})
         else:
             outside += 1
     if outside:
         build.warn(f"{outside:,} dependencies on helper tasks of the manager are left out")
+    tasks, files = list(graph.tasks), list(graph.files)
     used: dict[str, None] = {}
-    for op, sides in (("read", graph.reads), ("write", graph.writes)):
-        for task, files in sides.items():
-            for name in files if task in known else ():
+    for op in ("read", "write"):
+        for number, file in zip(*graph.side(op), strict=True):
+            task, name = tasks[number], files[file]
+            if task in known:
                 used[name] = None
-                build.add("flows", _flow(graph, log, task, name, op, prefix))
+                flows.add(_flow(graph, log, task, name, op, prefix))
     for name in used:
         if name not in listed:
             row = {"object": prefix + clean_name(name), "size_bytes": graph.sizes.get(name)}
-            build.add("objects", row)
+            objects.add(row)
+    for made in (rows, deps, flows, objects):
+        made.give(build)
 
 
 def _flow(

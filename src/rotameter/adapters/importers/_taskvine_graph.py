@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from rotameter.adapters.importers._taskvine_lines import Cut, size_bytes
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 __all__ = ["VERSION_2", "Graph"]
+
+_WRITERS = 64
 
 VERSION_2 = re.compile(r"#\s*taskvine\s+taskgraph\s+version", re.I)
 _NODE = r'"((?:task|file)-(?:[^"\\]|\\.)*)"'
@@ -24,14 +34,20 @@ _PLAIN = re.compile(r"\s*(?:digraph\b.*\{|node\s*\[.*\]\s*;?|edge\s*\[.*\]\s*;?|
 
 @dataclass
 class Graph:
-    """Tasks with the files that they read and write, in order of appearance."""
+    """Tasks with the files that they read and write, in order of appearance.
+
+    Edges are kept as pairs of numbers: that of the task, that of the file.
+    """
 
     source: str
-    reads: dict[str, dict[str, None]] = field(default_factory=dict)
-    writes: dict[str, dict[str, None]] = field(default_factory=dict)
+    tasks: dict[str, int] = field(default_factory=dict)
+    files: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     closed: bool = False
+    _edges: dict[str, array[int]] = field(
+        default_factory=lambda: {op: array("q") for op in ("read", "write")}
+    )
 
     def line(self, text: str) -> bool:
         """Take one line; say whether it was a record.
@@ -61,15 +77,20 @@ class Graph:
         return False
 
     def _task(self, key: str) -> str:
-        self.reads.setdefault(key, {})
-        self.writes.setdefault(key, {})
+        self.tasks.setdefault(key, len(self.tasks))
         return key
+
+    def _add(self, op: str, task: str, files: Iterable[str]) -> None:
+        edges, number = self._edges[op], self.tasks[self._task(task)]
+        for name in files:
+            edges.append(number)
+            edges.append(self.files.setdefault(name, len(self.files)))
 
     def _edge(self, source: str, target: str) -> None:
         if source.startswith("file-") and target.startswith("task-"):
-            self.reads[self._task(_task_id(target))][source.removeprefix("file-")] = None
+            self._add("read", _task_id(target), [source.removeprefix("file-")])
         elif source.startswith("task-") and target.startswith("file-"):
-            self.writes[self._task(_task_id(source))][target.removeprefix("file-")] = None
+            self._add("write", _task_id(source), [target.removeprefix("file-")])
         else:
             raise Cut("an edge that joins no task with a file")
 
@@ -88,24 +109,36 @@ class Graph:
             raise Cut("not: TASK id name INPUTS … OUTPUTS …")
         key, middle = self._task(_task_id(words[1])), words.index("OUTPUTS", 4)
         self.names[key] = words[2]
-        self.reads[key].update(dict.fromkeys(map(_file_id, words[4:middle])))
-        self.writes[key].update(dict.fromkeys(map(_file_id, words[middle + 1 :])))
+        self._add("read", key, map(_file_id, words[4:middle]))
+        self._add("write", key, map(_file_id, words[middle + 1 :]))
 
-    def deps(self, warn: Callable[[str], None]) -> list[tuple[str, str]]:
+    def side(self, op: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Give (tasks, files) of all edges of an op as numbers, each edge once, task by task."""
+        pairs = np.frombuffer(self._edges[op], np.int64).reshape(-1, 2)
+        _, first = np.unique(pairs[:, 0] * (len(self.files) + 1) + pairs[:, 1], return_index=True)
+        pairs = pairs[np.sort(first)]
+        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+        return pairs[:, 0], pairs[:, 1]
+
+    def deps(self, warn: Callable[[str], None]) -> Iterator[tuple[str, str]]:
         """Give (task, the task that wrote a file it reads), each once, in order."""
-        writers: dict[str, list[str]] = {}
-        for task, files in self.writes.items():
-            for name in files:
-                writers.setdefault(name, []).append(task)
-        if any(len(tasks) > 1 for tasks in writers.values()):
+        writers, written = self.side("write")
+        order = np.argsort(written, kind="stable")
+        writers = writers[order]
+        edges = np.searchsorted(written[order], np.arange(len(self.files) + 1))
+        if (np.diff(edges) > 1).any():
             warn("files with several writers: a reader depends on each of them")
-        found: dict[tuple[str, str], None] = {}
-        for task, files in self.reads.items():
-            for name in files:
-                for on in writers.get(name, ())[:64]:
-                    if on != task:
-                        found[task, on] = None
-        return list(found)
+        names = list(self.tasks)
+        tasks, files = self.side("read")
+        bounds = np.searchsorted(tasks, np.arange(len(names) + 1)).tolist()
+        for number, (first, last) in enumerate(pairwise(bounds)):
+            found: dict[int, None] = {}
+            for file in files[first:last].tolist():
+                for on in writers[edges[file] : edges[file + 1]][:_WRITERS].tolist():
+                    if on != number:
+                        found[on] = None
+            for on in found:
+                yield names[number], names[on]
 
 
 def _task_id(node: str) -> str:

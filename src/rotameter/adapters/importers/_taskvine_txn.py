@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
+from rotameter.adapters.importers._nextflow_columns import Columns
 from rotameter.adapters.importers._taskvine_lines import (
     Cut,
     amount,
@@ -27,6 +29,9 @@ _TASK_EVENTS = ("READY", "WAITING", "RUNNING", "WAITING_RETRIEVAL", "RETRIEVED",
 _CANCELLED = ("CANCELED", "CANCELLED")
 _WISHED = ("IDLE_OUT", "EXPLICIT", "STATUS_WORKER")
 _RESOURCES = ("cores", "memory", "disk", "gpus", "wall_time")
+_NAMES = ("worker", "object")
+_NOTHING: Mapping[str, float] = MappingProxyType({})
+_KEPT = 20_000
 _MONITORED = (
     "cpu_time",
     "virtual_memory",
@@ -46,9 +51,9 @@ class Attempt:
     wall_s: float | None = None
     category: str | None = None
     worker: str | None = None
-    requested: Mapping[str, float] = field(default_factory=dict)
-    granted: Mapping[str, float] = field(default_factory=dict)
-    measured: Mapping[str, float] = field(default_factory=dict)
+    requested: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    granted: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    measured: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
     monitored: bool = False
     exit_code: int | None = None
     outcome: str | None = None
@@ -83,13 +88,14 @@ class Log:
     events: Counter[str] = field(default_factory=Counter)
     leaves: list[tuple[int, str | None, str]] = field(default_factory=list)
     joins: list[tuple[int, str]] = field(default_factory=list)
-    transfers: list[dict[str, Any]] = field(default_factory=list)
+    transfers: Columns = field(default_factory=lambda: Columns("flows", late=_NAMES))
     objects: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     first_ns: int | None = None
     last_ns: int | None = None
     closed: bool = False
     work_queue: bool = False
     merged: int = 0
+    _same: dict[tuple[tuple[str, float], ...], dict[str, float]] = field(default_factory=dict)
 
     def line(self, text: str) -> None:
         """Take one line.
@@ -192,7 +198,7 @@ class Log:
             attempt = self._new(at, key)
         attempt.ready_ns = at if attempt.ready_ns is None else attempt.ready_ns
         attempt.category = words[0]
-        attempt.requested = _amounts(found[0]) if found else {}
+        attempt.requested = self._shared(_amounts(found[0])) if found else _NOTHING
 
     def _running(self, at: int, key: str, more: str) -> None:
         words, found = dicts(more)
@@ -207,7 +213,7 @@ class Log:
                 attempt.category = before[-2].category
                 attempt.requested = before[-2].requested
         attempt.started_ns, attempt.worker, attempt.state = at, words[0], "RUNNING"
-        attempt.granted = _amounts(found[0]) if found else {}
+        attempt.granted = self._shared(_amounts(found[0])) if found else _NOTHING
 
     def _result(self, at: int, key: str, event: str, more: str) -> None:
         words, found = dicts(more)
@@ -232,11 +238,19 @@ class Log:
             if size is not None:
                 kind = "received" if "input" in name else "sent"
                 attempt.measured = {**attempt.measured, kind: size}
+        attempt.measured = self._shared(attempt.measured)
         attempt.wall_s = amount(measured, "wall_time") or attempt.wall_s
         start = amount(measured, "time_worker_start") or amount(measured, "start")
         end = amount(measured, "time_worker_end") or amount(measured, "end")
         if start and end and 1e8 < start <= end < 7e9:
             attempt.started_ns, attempt.ended_ns = _us(start), _us(end)
+
+    def _shared(self, amounts: Mapping[str, float]) -> Mapping[str, float]:
+        """Give one mapping for equal ones: most tasks ask for the same."""
+        key = tuple(amounts.items())
+        if len(self._same) > _KEPT:
+            self._same.clear()
+        return self._same.setdefault(key, dict(key))
 
     # -- workers, libraries ---------------------------------------------------------------------
 
@@ -295,14 +309,19 @@ class Log:
     def _transfer(self, worker: str, words: list[str]) -> None:
         if len(words) < 4:
             raise Cut("TRANSFER without a file, size and time")
-        self.transfers.append(
+        first, busy = time_ns(words[4]) if len(words) > 4 else None, duration_s(words[3])
+        last = first + round(busy * 1e9) if first is not None and busy is not None else None
+        self.transfers.add(
             {
                 "worker": worker,
                 "op": "receive" if words[0] == "INPUT" else "send",
                 "object": words[1],
+                "medium": "network",
+                "peer": "manager",
                 "bytes": size_bytes(words[2]),
-                "busy_s": duration_s(words[3]),
-                "first_ns": time_ns(words[4]) if len(words) > 4 else None,
+                "busy_s": busy,
+                "first_ns": first,
+                "last_ns": last,
             }
         )
 

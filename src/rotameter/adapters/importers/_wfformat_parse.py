@@ -15,7 +15,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["KB", "Document", "Job", "amount", "cpu_s", "document", "execution_times", "joules"]
+__all__ = [
+    "KB",
+    "Document",
+    "Job",
+    "Slim",
+    "amount",
+    "cpu_s",
+    "document",
+    "execution_times",
+    "joules",
+]
 
 KB = 1000
 _LIMIT = 2**62
@@ -27,7 +37,7 @@ Warn = Callable[[str], None]
 Refuse = Callable[[str], None]
 
 
-@dataclass
+@dataclass(slots=True)
 class Job:
     """One task as the document has it; None is unknown."""
 
@@ -57,6 +67,45 @@ class Document:
     facts: dict[str, Any] = field(default_factory=dict)
     named_by_id: bool = False
     records: int = 0
+
+
+# All that is read below; the rest (arguments of commands, above all) can go at once.
+_READ = frozenset(
+    "workflow schemaVersion specification execution tasks jobs machines runtimeSystem wms name "  # noqa: SIM905
+    "createdAt executedAt makespanInSeconds makespan version id category command program parents "
+    "children files link path sizeInBytes size rotameterId inputFiles outputFiles runtimeInSeconds "
+    "runtime avgCPU energyInKWh energy avgPowerInW avgPower machine memoryInBytes memory readBytes "
+    "bytesRead writtenBytes bytesWritten coreCount cores priority cpu nodeName system architecture "
+    "release speedInMHz speed count vendor".split()
+)
+
+
+class Slim:
+    """Keeps of each JSON object what is read, and each text once: most names come many times.
+
+    Examples
+    --------
+    >>> slim = Slim()
+    >>> one, other = slim({"id": "a b", "arguments": ["-x"]}), slim({"parents": ["a " + "b"]})
+    >>> one, other["parents"][0] is one["id"]
+    ({'id': 'a b'}, True)
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def __call__(self, found: dict[str, Any]) -> dict[str, Any]:
+        once = self._texts.setdefault
+        made: dict[str, Any] = {}
+        for key, value in found.items():
+            if key not in _READ:
+                continue
+            if type(value) is str:
+                value = once(value, value)
+            elif type(value) is list and value and type(value[0]) is str:
+                value = [once(one, one) if type(one) is str else one for one in value]
+            made[key] = value
+        return made
 
 
 def amount(value: Any, scale: float = 1.0, *, low: float = 0.0) -> float | None:
@@ -288,7 +337,7 @@ def _run(item: Mapping[str, Any], warn: Warn) -> dict[str, Any]:
         warn("a memory of 0 is no measurement: left out")
     if energy is None and power is not None and wall:
         row["energy_j"], row["energy_quality"] = round(power * wall, 6), "estimate"
-    return row
+    return {key: value for key, value in row.items() if value is not None}
 
 
 def cpu_s(percent: float, wall: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +14,11 @@ from rotameter.errors import UsageError
 from rotameter.profiler.store import is_trace, open_trace
 from rotameter.profiler.trace import Trace
 
-__all__ = ["open_any", "utc_offset_seconds"]
+__all__ = ["open_any", "scale_of", "utc_offset_seconds"]
 
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?")
 _JOB = re.compile(r"\d{1,12}(?:_\d+)?(?:,\d{1,12}(?:_\d+)?)*")
+_NAME_CHARS = 100
 
 
 def utc_offset_seconds(text: str | float | None) -> float | None:
@@ -48,6 +50,45 @@ def utc_offset_seconds(text: str | float | None) -> float | None:
     return hours * 3600
 
 
+def scale_of(given: object) -> dict[str, float]:
+    """Check what a user says about a run's scale: how much data, how many tasks, nodes, ….
+
+    Parameters
+    ----------
+    given : mapping of str to float, or None
+        Names are the user's own; values are finite numbers.
+
+    Raises
+    ------
+    UsageError
+        If it is no such mapping.
+
+    Examples
+    --------
+    >>> scale_of({"events": "3000", "nodes": 4})
+    {'events': 3000.0, 'nodes': 4.0}
+    """
+    if given is None:
+        return {}
+    hint = "such as {'events': 3000, 'nodes': 4}"
+    if not isinstance(given, Mapping):
+        raise UsageError(f"not a scale: {str(given)[:40]!r}", hint=hint)
+    scale: dict[str, float] = {}
+    for key, value in given.items():
+        name = str(key).strip()
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not name or len(name) > _NAME_CHARS or not math.isfinite(number):
+            raise UsageError(
+                f"not a scale: {str(key)[:40]!r} = {str(value)[:40]!r}",
+                hint=f"a name and a number, {hint}",
+            )
+        scale[name] = number
+    return scale
+
+
 def open_any(
     paths: Sequence[str | os.PathLike[str]],
     *,
@@ -56,7 +97,27 @@ def open_any(
     progress: Callable[[int, int], None] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Trace:
-    """Open what the paths stand for; see :func:`rotameter.open`."""
+    """Open what the paths stand for; see :func:`rotameter.open`.
+
+    ``scale`` among the options is the run's and no importer's: it goes into the trace's metadata,
+    over what is there already.
+    """
+    options = dict(options or {})
+    scale = scale_of(options.pop("scale", None))
+    trace = _open(paths, format=format, utc_offset=utc_offset, progress=progress, options=options)
+    if scale:
+        trace.meta["scale"] = {**(trace.meta.get("scale") or {}), **scale}
+    return trace
+
+
+def _open(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    format: str | None,
+    utc_offset: str | float | None,
+    progress: Callable[[int, int], None] | None,
+    options: Mapping[str, Any],
+) -> Trace:
     if not paths or not all(os.fspath(path) for path in paths):
         raise UsageError("no path given", hint="name a trace, a file or a folder")
     offset_s = utc_offset_seconds(utc_offset)
@@ -73,7 +134,7 @@ def open_any(
         if first.is_dir():
             from rotameter.adapters import joining
 
-            joined = joining.join(first, utc_offset_s=offset_s, options=options or {})
+            joined = joining.join(first, utc_offset_s=offset_s, options=options)
             if joined is not None:
                 return joined
     return reading.read(

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rotameter.adapters.importers._nextflow_columns import Columns
 from rotameter.adapters.importers._nextflow_lines import Header, Record, find_header, records
-from rotameter.adapters.importers._nextflow_rows import ENERGY, Attempt, Link, chain, link, make
+from rotameter.adapters.importers._nextflow_part import Part
+from rotameter.adapters.importers._nextflow_rows import ENERGY, Attempt, chain, link, make
 from rotameter.adapters.importers.building import Builder
 from rotameter.errors import BadInput
 
@@ -46,23 +46,15 @@ class Importer:
 
     def read(self, file: InputFile, build: Builder, **options: Any) -> None:
         """Read one trace."""
-        tasks, samples = Columns("tasks"), Columns("samples")
-        links: dict[int, list[tuple[int, Link]]] = {}
-        sampled: list[tuple[int, Link]] = []
-        for part, made in self.rows(file, build):
-            one = link(made)
-            links.setdefault(part, []).append((tasks.add(made.row), one))
-            for metric, value in made.samples.items():
-                sampled.append((samples.add(_sample(made, metric, value)), one))
-        for rows in links.values():
-            chain([one for _, one in rows], self.taken)
-            for row, one in rows:
-                tasks.put(row, "task_id", one.task_id)
-                tasks.put(row, "attempt", one.attempt)
-        for row, one in sampled:
-            samples.put(row, "subject", one.task_id)
-        tasks.give(build)
-        samples.give(build)
+        parts: list[Part] = []
+        number = None
+        for at, made in self.rows(file, build):
+            if at != number:
+                parts.append(Part())
+                number = at
+            parts[-1].add(made)
+        for part in parts:
+            part.give(self.taken, build)
 
     def attempts(self, file: InputFile, build: Builder) -> list[Attempt]:
         """Give the attempts of one trace, numbered; for joining them with others.
@@ -154,18 +146,6 @@ def _empty(file: InputFile, build: Builder) -> Header:
                 hint="the first line must name the columns",
             )
     raise BadInput(f"{file.name} is empty", hint="check what should have written it")
-
-
-def _sample(made: Attempt, metric: str, value: float) -> dict[str, Any]:
-    quality = "estimate" if metric == "staging_s" else "sampled"
-    row = made.row
-    return {
-        "at_ns": row["ended_ns"],
-        "subject": row["task_id"],
-        "metric": metric,
-        "value": value,
-        "quality": quality,
-    }
 
 
 def _say(header: Header, counts: Counter[str], build: Builder) -> None:

@@ -7,6 +7,7 @@ the extended columns since 8.11, ``s`` is text in JSONL until 9.13; unknown colu
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,8 @@ class Importer:
     options: frozenset[str] = frozenset(("rule",))
 
     def __init__(self) -> None:
-        self._kept = Columns("tasks")
-        self._unnamed: dict[str, list[int]] = {}
+        self._kept = Columns("tasks", late=("group",))
+        self._unnamed: dict[str, array[int]] = {}
         self._ids: set[str] = set()
         self._way = "auto"
 
@@ -71,7 +72,7 @@ class Importer:
             row["task_id"] = name if not count else f"{name} repeat {count + 1}"
             number = self._kept.add(row)
             if row["group"] is None:
-                self._unnamed.setdefault(file.name, []).append(number)
+                self._unnamed.setdefault(file.name, array("q")).append(number)
 
     def finish(self, build: Builder) -> None:
         """Name the rules that only files' names tell, and say what the format cannot tell."""

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Importer"]
 
+_PAIRS = 50_000
+
 
 class Importer:
     """Reads tables of tasks, and the tables that ``rotameter convert`` writes."""
@@ -54,8 +56,9 @@ class Importer:
     )
 
     def __init__(self) -> None:
-        self._runs: dict[str, int] = {}
-        self._groups: dict[str, str | None] = {}
+        # One entry a task, and one object for all tasks of a group that ran equally often.
+        self._seen: dict[str, tuple[str | None, int]] = {}
+        self._pairs: dict[tuple[str | None, int], tuple[str | None, int]] = {}
         self._stems: dict[str, int] = {}
         self._flags: list[Converter] = []
         self._out = 0
@@ -231,14 +234,19 @@ class Importer:
     ) -> tuple[list[str], list[int]]:
         """Tell runs of one task apart by number, tasks of different groups by the group."""
         attempts = []
+        seen, pairs = self._seen, self._pairs
         for i, name in enumerate(names):
             group = groups[i]
-            if self._groups.setdefault(name, group) != group:
+            first, runs = seen.get(name) or (group, 0)
+            if first != group:
                 build.warn("equal ids in different groups: told apart by the group's name")
                 name = names[i] = f"{group}/{name}"
-                self._groups.setdefault(name, group)
-            self._runs[name] = self._runs.get(name, 0) + 1
-            attempts.append(self._runs[name])
+                first, runs = seen.get(name) or (group, 0)
+            pair = first, runs + 1
+            if len(pairs) < _PAIRS:
+                pair = pairs.setdefault(pair, pair)
+            seen[name] = pair
+            attempts.append(runs + 1)
         return names, attempts
 
 

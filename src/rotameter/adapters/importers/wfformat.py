@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rotameter.adapters.importers._nextflow_columns import Columns
 from rotameter.adapters.importers._wfformat_edges import edges
 from rotameter.adapters.importers._wfformat_parse import (
     KB,
     Document,
     Job,
+    Slim,
     document,
     execution_times,
     repeated,
@@ -102,7 +105,7 @@ class Importer:
 
 def _load(file: InputFile) -> Any:
     try:
-        return json.loads(file.read_text(), parse_constant=lambda _: None)
+        return json.loads(file.read_text(), parse_constant=lambda _: None, object_hook=Slim())
     except RecursionError:
         raise BadInput(f"{file.name} is nested too deeply", hint="check the file") from None
     except ValueError as error:
@@ -145,6 +148,7 @@ def _group(job: Job, shared: set[str]) -> str:
 def _emit(doc: Document, prefix: str, build: Builder) -> None:
     labels, shared = _labels(doc, prefix), repeated(doc.jobs)
     several: dict[str, list[str]] = {}
+    rows, counts = Columns("tasks"), array("q")
     for job in doc.jobs:
         task_id, group = labels[job.id], _group(job, shared)
         features = _features(doc, job)
@@ -162,18 +166,24 @@ def _emit(doc: Document, prefix: str, build: Builder) -> None:
             if len(run.get("hosts", ())) > 1:
                 several[task_id] = [clean_name(host) for host in run["hosts"]]
                 row["granted_nodes"] = len(run["hosts"])
-            build.add("tasks", row)
+            rows.add(row)
+        counts.append(max(1, len(job.runs)))
+        job.runs = []  # as large as the rows that they have become
+    rows.give(build)
     if several:
         build.meta.setdefault("hosts_of", {}).update(several)
         build.warn(f"{len(several):,} tasks ran on several machines: they are on the first's row")
-    for task, on in edges(doc, labels, build.warn):
-        build.add("deps", {"task_id": task, "depends_on": on})
+    pairs = edges(doc, labels, build.warn)
+    if pairs:
+        tasks, ons = zip(*pairs, strict=True)
+        build.extend("deps", {"task_id": tasks, "depends_on": ons})
+    del pairs
     named = {name: _object(doc, name, prefix) for name in sorted(_files_of(doc))}
     build.extend(
         "objects",
         {"object": list(named.values()), "size_bytes": [doc.sizes.get(n) for n in named]},
     )
-    build.extend("flows", _flows(doc, labels, named))
+    build.extend("flows", _flows(doc, labels, named, counts))
     _machines(doc, build)
 
 
@@ -199,8 +209,9 @@ def _ran(run: dict[str, Any], build: Builder) -> dict[str, Any]:
             return row
         build.local = build.local or not zoned
         row["started_ns"] = start
-        if run["wall_s"] is not None and run["wall_s"] < 1e9:
-            row["ended_ns"] = start + round(run["wall_s"] * 1e9)
+        wall = run.get("wall_s")
+        if wall is not None and wall < 1e9:
+            row["ended_ns"] = start + round(wall * 1e9)
     return row
 
 
@@ -223,23 +234,23 @@ def _files_of(doc: Document) -> set[str]:
 
 
 def _flows(
-    doc: Document, labels: Mapping[str, str], named: Mapping[str, str]
+    doc: Document, labels: Mapping[str, str], named: Mapping[str, str], counts: Sequence[int]
 ) -> dict[str, list[Any]]:
     """Give the columns of ``flows``, an input or output a row."""
     moves = [
-        (job, op, name)
-        for job in doc.jobs
+        (job, op, name, count)
+        for job, count in zip(doc.jobs, counts, strict=True)
         for op, side in (("read", job.inputs), ("write", job.outputs))
         for name in side
     ]
     return {
-        "task_id": [labels[job.id] for job, _, _ in moves],
-        "attempt": [max(1, len(job.runs)) for job, _, _ in moves],
-        "object": [named[name] for _, _, name in moves],
+        "task_id": [labels[job.id] for job, _, _, _ in moves],
+        "attempt": [count for _, _, _, count in moves],
+        "object": [named[name] for _, _, name, _ in moves],
         "medium": ["file"] * len(moves),
-        "op": [op for _, op, _ in moves],
+        "op": [op for _, op, _, _ in moves],
         # The file's size; how much of it was moved is not in the format.
-        "footprint_bytes": [doc.sizes.get(name) for _, _, name in moves],
+        "footprint_bytes": [doc.sizes.get(name) for _, _, name, _ in moves],
     }
 
 
