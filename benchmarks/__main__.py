@@ -20,8 +20,10 @@ _MODULES = (
     "rows_flow",
     "rows_folding",
     "rows_scaling",
+    "rows_replay",
     "rows_dask_hooks",
     "rows_dask",
+    "rows_planted",
 )
 
 

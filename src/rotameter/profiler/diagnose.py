@@ -14,6 +14,7 @@ from rotameter.profiler.figures import recorded_makespan
 from rotameter.profiler.findings import built_in
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.ledger import ledger
+from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.verdict import build, status_of
 from rotameter.profiler.view import view
 from rotameter.units import format_seconds
@@ -44,7 +45,7 @@ def diagnose(
     advisors : sequence of Advisor, optional
         The rules to run; our own where not given. One that raises becomes a note.
     tools : Tools, optional
-        What higher parts lend to the rules.
+        What higher parts lend to the rules; by default the replay of the run itself.
 
     Examples
     --------
@@ -52,7 +53,7 @@ def diagnose(
     >>> diagnose(Trace.from_tables({})).sentence
     'No tasks were recorded.'
     """
-    lent = dataclasses.replace(tools or Tools(), notes=[])
+    lent = dataclasses.replace(tools or Tools(replay=Replayer(trace)), notes=[])
     found: list[Finding] = []
     broken: list[str] = []
     for advisor in built_in() if advisors is None else advisors:

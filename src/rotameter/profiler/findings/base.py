@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rotameter.profiler.replaying.savings import Replayer
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Codes, Floats, Mask, View
     from rotameter.values import Finding
@@ -57,12 +58,14 @@ class Tools:
 
     Attributes
     ----------
-    replay, suggest, changes, price : callable or None
+    replay : Replayer or None
+        ``replay.saving(*changes)`` prices a change by replaying the run with and without it.
+    suggest, changes, price : callable or None
     notes : list of str
         What a rule could not tell, and why; filled by :meth:`cannot_tell`.
     """
 
-    replay: Callable[..., Any] | None = None
+    replay: Replayer | None = None
     suggest: Callable[..., Any] | None = None
     changes: Callable[..., Any] | None = None
     price: Callable[..., Any] | None = None
