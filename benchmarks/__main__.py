@@ -21,6 +21,7 @@ _MODULES = (
     "rows_folding",
     "rows_scaling",
     "rows_replay",
+    "rows_storage",
     "rows_dask_hooks",
     "rows_dask",
     "rows_planted",
