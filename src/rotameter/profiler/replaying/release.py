@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.replaying.graph import recalled
+from rotameter.profiler.view import is_dask, plain_python
 
 if TYPE_CHECKING:
     from rotameter.profiler.replaying.graph import Edges
@@ -122,7 +123,13 @@ def _when(seen: View, rows: Codes, begun: Floats, edges: Edges, origin: float) -
         fill = np.fmin(seen.ready[rows] - origin, begun)
         fill = np.where(np.isnan(fill), begun, fill)
         when = np.where(blank & ~has, fill, when)
-    return np.minimum(when, begun)
+    when = np.minimum(when, begun)
+    if is_dask(seen.meta) or plain_python(seen.meta):
+        return when
+    # An engine that submits a task as its inputs end has no wait of its own.
+    last = np.full(len(rows), -np.inf)
+    np.maximum.at(last, edges[0], (seen.ended[rows] - origin)[edges[1]])
+    return np.where(np.isfinite(last) & (when >= last - SLACK_S), np.nan, when)
 
 
 def _batches(seen: View, rows: Codes, when: Floats) -> tuple[Codes, Floats]:

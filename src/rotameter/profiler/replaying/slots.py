@@ -25,6 +25,8 @@ PAUSE_S = (0.01, 0.05)
 """Bounds of how long a worker may be idle between two tasks."""
 STUCK_RATIO = 0.3
 """An attempt that waited had to, if others were idle for this part of its last moments."""
+FREE_CORES = 1e-6
+"""What an attempt that asks for no core takes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +65,8 @@ def place(
         names += [host_names[k] if k >= 0 else None for k in kept.tolist()]
     cores = seen.number("granted_cores")[rows]
     cores = np.where(np.isnan(cores), seen.number("requested_cores")[rows], cores)
-    cores = np.where(np.isnan(cores) | (cores <= 0), 1.0, cores)
+    # What asks for no core (a copy, a GPU task) takes none; unknown is one.
+    cores = np.where(np.isnan(cores), 1.0, np.where(cores <= 0, FREE_CORES, cores))
     used = _most_used(home, cores, begun, ended, len(names))
     lives = seen.lives
     has = np.zeros(len(names))
