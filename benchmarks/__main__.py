@@ -24,6 +24,7 @@ _MODULES = (
     "rows_storage",
     "rows_dask_hooks",
     "rows_dask",
+    "rows_why",
     "rows_planted",
 )
 
