@@ -22,6 +22,7 @@ _MODULES = (
     "rows_scaling",
     "rows_replay",
     "rows_storage",
+    "rows_compare",
     "rows_dask_hooks",
     "rows_dask",
     "rows_why",

@@ -14,9 +14,11 @@ import click
 from rotameter import __version__
 from rotameter.cli.anonymise import anonymise
 from rotameter.cli.collect import collect
+from rotameter.cli.compare import compare
 from rotameter.cli.convert import convert
 from rotameter.cli.diagnose import diagnose
 from rotameter.cli.doctor import doctor
+from rotameter.cli.live import live
 from rotameter.cli.plugins import plugins
 from rotameter.cli.report import report
 from rotameter.cli.run import run
@@ -45,7 +47,19 @@ def cli(context: click.Context) -> None:
         context.exit(2)
 
 
-for _command in (run, report, diagnose, stats, collect, convert, anonymise, doctor, plugins):
+for _command in (
+    run,
+    report,
+    diagnose,
+    stats,
+    compare,
+    collect,
+    convert,
+    anonymise,
+    doctor,
+    live,
+    plugins,
+):
     cli.add_command(_command)
 
 

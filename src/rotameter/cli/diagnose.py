@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rotameter.cli._common import Given, echo_json, input_options, load
+from rotameter.cli._common import Given, echo_json, input_options, load, short_name
 from rotameter.errors import UsageError
+from rotameter.units import many
+
+if TYPE_CHECKING:
+    from rotameter.profiler.trace import Trace
+    from rotameter.values import Verdict
 
 __all__ = ["diagnose"]
 
@@ -22,42 +28,110 @@ _LEVELS = {
     "low": 2,
 }
 FINDINGS_FOUND = 3
+OUTPUTS = ("text", "json", "md", "mqc")
 
 
 @click.command()
 @click.argument("trace", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the same as --to json.")
+@click.option(
+    "--to",
+    type=click.Choice(OUTPUTS),
+    help="What to print; --format takes these words too  [default: text].",
+)
 @click.option("--knobs", type=click.Path(), help="JSON file of what you can turn.")
 @click.option(
     "--fail-on",
     type=click.Choice(list(_LEVELS)),
     help="Exit with 3 when a finding of this severity or above is there.",
 )
+@click.option(
+    "--no-store",
+    is_flag=True,
+    help="Do not keep the predicted savings with a recorded trace, for `compare`.",
+)
 @input_options
 def diagnose(
-    trace: tuple[str, ...], as_json: bool, knobs: str | None, fail_on: str | None, given: Given
+    trace: tuple[str, ...],
+    as_json: bool,
+    to: str | None,
+    knobs: str | None,
+    fail_on: str | None,
+    no_store: bool,
+    given: Given,
 ) -> int:
     """Say what TRACE lost and why, and what to do.
 
     \b
     Example:
       rotameter diagnose run.rmt
+      rotameter diagnose run.rmt --format md
     """  # noqa: D301
     from rotameter import api
-    from rotameter.profiler import diagnose as rules
 
     turnable = _read_knobs(knobs) if knobs else None
+    output, given = _output(as_json, to, given)
     opened = load(list(trace), given)
     verdict = api.diagnose(opened)
-    if as_json:
-        echo_json(rules.to_json(opened, verdict, knobs=turnable))
-    else:
-        click.echo(rules.to_text(verdict))
+    _print(output, opened, verdict, short_name(trace[0]), turnable)
+    if len(trace) == 1 and not no_store:
+        _store(trace[0], opened, verdict)
     if fail_on is not None:
         limit = _LEVELS[fail_on]
         if any(_LEVELS[finding.severity] <= limit for finding in verdict.findings):
             return FINDINGS_FOUND
     return 0
+
+
+def _output(as_json: bool, to: str | None, given: Given) -> tuple[str, Given]:
+    """Tell what to print from how to read: ``--format`` may say either.
+
+    Raises
+    ------
+    UsageError
+        If two outputs are asked for.
+    """
+    asked = {word for word in (to, "json" if as_json else None) if word}
+    if given.format in OUTPUTS:
+        asked.add(str(given.format))
+        given = replace(given, format=None)
+    if len(asked) > 1:
+        raise UsageError(
+            f"one output at a time: {' or '.join(sorted(asked))}", hint="name one of them"
+        )
+    return next(iter(asked), "text"), given
+
+
+def _print(
+    output: str, opened: Trace, verdict: Verdict, name: str, knobs: dict[str, Any] | None
+) -> None:
+    from rotameter.profiler import diagnose as rules
+
+    if output == "json":
+        echo_json(rules.to_json(opened, verdict, knobs=knobs))
+    elif output == "md":
+        from rotameter.viz.markdown import verdict_markdown
+
+        click.echo(verdict_markdown(verdict, name))
+    elif output == "mqc":
+        from rotameter.viz.multiqc import verdict_multiqc
+
+        echo_json(verdict_multiqc(verdict, name))
+    else:
+        click.echo(rules.to_text(verdict))
+
+
+def _store(path: str, opened: Trace, verdict: Verdict) -> None:
+    """Keep what was predicted with a trace of our own; nothing is written to anything else."""
+    from rotameter import __version__
+    from rotameter.profiler.comparing.predictions import predictions_of
+    from rotameter.profiler.comparing.stored import store_predictions
+
+    run = opened.meta.get("run") or {}
+    ended_ns = run.get("ended_ns")
+    made = predictions_of(verdict, __version__)
+    if store_predictions(path, made, ended_ns if isinstance(ended_ns, int) else None):
+        click.echo(f"Kept {many(len(made), 'predicted saving')} with {path}, for compare", err=True)
 
 
 def _read_knobs(path: str) -> dict[str, Any]:
