@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import itertools
 import random
 import time
@@ -49,6 +50,8 @@ def cluster(shape: Cluster) -> Iterator[Client]:
     env = dict.fromkeys(
         ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), shape.blas_threads
     )
+    for name in env:  # a nanny leaves them in our own environment, where they would win
+        os.environ.pop(name, None)
     settings = {
         "distributed.scheduler.worker-saturation": shape.saturation,
         "distributed.nanny.pre-spawn-environ": env,

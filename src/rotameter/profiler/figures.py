@@ -31,6 +31,22 @@ _KINDS = {
     "straggler": "stragglers",
     "skewed_partitions": "skewed partitions",
     "idle_parallelism": "idle cores",
+    "gil_contention": "the interpreter lock",
+    "thread_oversubscription": "too many threads",
+    "scheduler_bound": "a busy scheduler",
+    "root_overproduction": "overproduction",
+    "over_requested_memory": "memory asked for in vain",
+    "under_requested_memory": "too little memory asked for",
+    "over_requested_cores": "cores asked for in vain",
+    "network_import_or_spill": "imports over the network",
+    "small_io": "small reads and writes",
+    "random_io": "random reads and writes",
+    "metadata_io": "opening files",
+    "gpu_idle_host": "GPU waits for the host",
+    "gpu_idle_input": "GPU waits for input",
+    "gpu_idle_communication": "GPU waits for messages",
+    "gpu_unused": "GPUs held in vain",
+    "regime_change": "a slow-down in mid-run",
 }
 """Kinds of findings in plain words."""
 
