@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.synthetic import synthetic_trace, synthetic_verdict
+from tests.support.synthetic import EPOCH_NS, HOSTILE, synthetic_trace, synthetic_verdict
 
+from rotameter.profiler.trace import Trace
 from rotameter.viz.report import render
+from rotameter.viz.sections.gather import SECTIONS
 
 pytestmark = [pytest.mark.browser, pytest.mark.e2e]
 
@@ -30,6 +32,41 @@ ARGS = [
 ]
 READY = "window.rotameter_ready === true"
 FINDING = "2 of 4 workers were killed for memory while reduce ran"
+
+
+def everything(odd: str = "") -> Trace:
+    """Make a trace with data for every section: stages that hand files on, requests, workers."""
+    tasks, deps, flows = [], [], []
+    for stage in range(4):
+        for i in range(6):
+            name, begin = f"s{stage}-{i}", EPOCH_NS + (stage * 40 + i) * 10**9
+            end = begin + 30 * 10**9
+            worker = f"w{i % 3}"
+            tasks.append(
+                {
+                    "task_id": name, "group": f"stage-{stage}{odd}", "worker": worker,
+                    "submitted_ns": EPOCH_NS, "ready_ns": begin - 10**9, "started_ns": begin,
+                    "ended_ns": end, "outcome": "failed" if name == "s2-3" else "ok",
+                    "wall_s": 30.0, "cpu_s": 20.0, "requested_memory_bytes": 8 * 10**9,
+                    "requested_cores": 1.0, "peak_memory_bytes": (stage + 1) * 10**9 + i * 10**8,
+                    "peak_memory_kind": "exact",
+                }
+            )  # fmt: skip
+            touches = [("write", f"d{stage + 1}-{i}.nc{odd}", 10**8)]
+            touches.append(("read", f"d{stage}-{i}.nc{odd}", 10**9 >> stage))
+            flows += [
+                {"task_id": name, "worker": worker, "object": thing, "op": op, "bytes": size,
+                 "medium": "file", "first_ns": begin, "last_ns": end}
+                for op, thing, size in touches
+            ]  # fmt: skip
+            if stage:
+                deps.append({"task_id": name, "depends_on": f"s{stage - 1}-{i}"})
+    workers = [
+        {"worker": f"w{i}", "host": "h", "started_ns": EPOCH_NS, "cores": 2.0,
+         "ended_ns": EPOCH_NS + 160 * 10**9, "memory_bytes": 32 * 10**9}
+        for i in range(3)
+    ]  # fmt: skip
+    return Trace.from_tables({"tasks": tasks, "deps": deps, "flows": flows, "workers": workers})
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +98,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "no-times": render(synthetic_trace(50, times="none"), synthetic_verdict()),
         "nothing": render(synthetic_trace(0), synthetic_verdict("unknown")),
         "many-workers": render(synthetic_trace(5_000, workers=150), synthetic_verdict()),
+        "everything": render(everything(), synthetic_verdict()),
+        "odd-names": render(everything(HOSTILE[1] + HOSTILE[4]), synthetic_verdict()),
     }
     for name, page in made.items():
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
@@ -100,6 +139,17 @@ def _wait(page: Any, expression: str) -> None:
     while not page.evaluate(expression):
         assert time.monotonic() < deadline, expression
         page.wait_for_timeout(20)
+
+
+def _draw_all(page: Any) -> list[str]:
+    """Scroll to every chart until it is drawn; give their names."""
+    names: list[str] = page.evaluate(
+        "[...document.querySelectorAll('[data-chart]')].map(n => n.dataset.chart)"
+    )
+    for name in names:
+        page.locator(f"[data-chart={name}]").scroll_into_view_if_needed()
+        _wait(page, f"document.querySelector('[data-chart={name}]').dataset.drawn === 'yes'")
+    return names
 
 
 def _see(page: Any, text: str) -> dict[str, float]:
@@ -188,6 +238,75 @@ def test_the_pointer_tells_the_task(browser: Any, reports: Path) -> None:
         assert "ran " in tip
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["everything", "odd-names"])
+def test_every_chart_is_drawn_offline_under_the_policy(
+    browser: Any, reports: Path, name: str, scheme: str
+) -> None:
+    with _opened(browser, (reports / f"{name}.html").as_uri(), color_scheme=scheme) as page:
+        assert sorted(_draw_all(page)) == sorted(SECTIONS)
+        marks = "document.querySelectorAll('[data-chart={}] {}').length"
+        assert page.evaluate(marks.format("flow", ".sankey-node")) >= 8
+        assert page.evaluate(marks.format("critical_path", ".bars path")) >= 4
+        assert page.evaluate(marks.format("memory_requests", ".boxes path.box")) == 4
+        assert page.evaluate(marks.format("io", ".hm image, .hm .heatmaplayer image, image")) >= 1
+        assert page.evaluate(marks.format("waste", ".bars path")) >= 4
+        assert page.evaluate("window.pwned") is None
+        assert page.locator("[data-chart] img, [data-chart] a").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+def test_a_chart_is_drawn_only_when_it_comes_near(browser: Any, reports: Path) -> None:
+    with _opened(browser, (reports / "usual.html").as_uri()) as page:
+        page.wait_for_timeout(300)
+        assert page.evaluate("typeof Plotly") == "undefined"
+        assert page.evaluate("document.querySelectorAll('[data-drawn]').length") == 0
+        page.locator("[data-chart=waste]").scroll_into_view_if_needed()
+        _wait(page, "document.querySelector('[data-chart=waste]').dataset.drawn === 'yes'")
+
+
+def test_a_chart_follows_the_theme_and_the_width(browser: Any, reports: Path) -> None:
+    with _opened(browser, (reports / "everything.html").as_uri(), color_scheme="light") as page:
+        _draw_all(page)
+        ink = "getComputedStyle(document.querySelector('[data-chart=waste] .ytick text')).fill"
+        before = page.evaluate(ink)
+        page.evaluate("document.getElementById('theme').click()")
+        _wait(page, f"{ink} !== {before!r}")
+        page.set_viewport_size({"width": 700, "height": 900})
+        wide = (
+            "document.querySelector('[data-chart=waste] .main-svg').getBoundingClientRect().width"
+        )
+        _wait(page, f"{wide} < 700")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 700
+
+
+def test_the_table_of_a_chart_is_reached_by_keyboard(browser: Any, reports: Path) -> None:
+    with _opened(browser, (reports / "everything.html").as_uri()) as page:
+        summary = page.locator("#waste details summary")
+        assert not page.locator("#waste table").first.is_visible()
+        summary.focus()
+        page.keyboard.press("Enter")
+        assert page.locator("#waste table").first.is_visible()
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.getAttribute('role')") == "region"
+
+
+def test_charts_that_cannot_be_drawn_leave_their_tables(browser: Any, reports: Path) -> None:
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    try:
+        page = context.new_page()
+        page.add_init_script("Object.defineProperty(window, 'Plotly', {get: () => undefined})")
+        page.goto((reports / "everything.html").as_uri())
+        _wait(page, READY)
+        page.locator("#flow").scroll_into_view_if_needed()
+        _wait(page, "document.querySelector('#flow details').open")
+        assert page.locator("#flow [data-part=chart-off]").is_visible()
+        assert page.locator("#waste table").first.is_visible()
+        assert not page.locator("[data-chart=flow]").is_visible()
+    finally:
+        context.close()
+
+
 def test_theme_can_be_switched(browser: Any, reports: Path) -> None:
     with _opened(browser, (reports / "usual.html").as_uri(), color_scheme="light") as page:
         ground = "getComputedStyle(document.body).backgroundColor"
@@ -210,6 +329,15 @@ def test_without_scripting_verdict_findings_and_tables_are_there(
         assert not page.locator("#theme").is_visible()
         assert not page.locator("button.copy").first.is_visible()
         assert page.locator("svg.strip").first.is_visible()
+
+
+def test_without_scripting_the_tables_of_the_charts_are_open(browser: Any, reports: Path) -> None:
+    address = (reports / "everything.html").as_uri()
+    with _opened(browser, address, ready=False, java_script_enabled=False) as page:
+        for section in ("flow", "critical-path", "memory", "io", "waste"):
+            assert page.locator(f"#{section} table").first.is_visible(), section
+            assert page.locator(f"#{section} [data-part=chart-off]").is_visible()
+            assert not page.locator(f"#{section} [data-chart]").is_visible()
 
 
 class _Strict(http.server.SimpleHTTPRequestHandler):
@@ -287,15 +415,18 @@ def test_an_old_browser_keeps_the_tables_and_says_why(browser: Any, reports: Pat
         page.goto((reports / "usual.html").as_uri())
         _wait(page, READY)
         _see(page, "needs a browser from 2023 or later")
+        assert page.locator("#waste table").first.is_visible()
         assert not page.locator("#chart").is_visible()
     finally:
         context.close()
 
 
-@pytest.mark.parametrize("name", ["usual", "hostile", "many-workers"])
+@pytest.mark.parametrize("name", ["usual", "hostile", "many-workers", "everything"])
 def test_a_narrow_screen_does_not_scroll_sideways(browser: Any, reports: Path, name: str) -> None:
     narrow = {"width": 360, "height": 740}
     with _opened(browser, (reports / f"{name}.html").as_uri(), viewport=narrow) as page:
+        if name == "everything":
+            _draw_all(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         assert page.locator("h1").is_visible()
 
@@ -308,6 +439,19 @@ def test_print_opens_what_is_folded(browser: Any, reports: Path) -> None:
         assert not page.locator("nav").is_visible()
 
 
+def test_a_printed_chart_fits_the_paper(browser: Any, reports: Path) -> None:
+    with _opened(browser, (reports / "everything.html").as_uri()) as page:
+        _draw_all(page)
+        assert len(page.pdf(format="A4")) > 20_000
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        wide = (
+            "document.querySelector('[data-chart=waste] .main-svg').getBoundingClientRect().width"
+        )
+        _wait(page, f"{wide} <= 680")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        _wait(page, f"{wide} > 900")
+
+
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [
@@ -317,6 +461,9 @@ def test_print_opens_what_is_folded(browser: Any, reports: Path) -> None:
         ("hostile", 1280, "dark"),
         ("no-times", 1280, "light"),
         ("nothing", 360, "dark"),
+        ("everything", 1280, "light"),
+        ("everything", 1280, "dark"),
+        ("odd-names", 360, "dark"),
     ],
 )
 def test_axe_finds_nothing_at_wcag_2_aa(
@@ -336,6 +483,7 @@ def test_axe_finds_nothing_at_wcag_2_aa(
         page = context.new_page()
         page.goto((reports / f"{name}.html").as_uri())
         _wait(page, READY)
+        _draw_all(page)
         page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
         page.evaluate(axe)
         found = page.evaluate(

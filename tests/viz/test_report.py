@@ -10,13 +10,25 @@ from importlib import resources
 from typing import Any
 
 import jsonschema
+import numpy as np
+import pyarrow as pa
 import pytest
-from tests.support.synthetic import HOSTILE, synthetic_meta, synthetic_trace, synthetic_verdict
+from tests.e2e.test_report_chromium import everything
+from tests.support.synthetic import (
+    EPOCH_NS,
+    HOSTILE,
+    synthetic_meta,
+    synthetic_trace,
+    synthetic_verdict,
+)
 
 from rotameter.profiler.trace import Trace
 from rotameter.values import Evidence, Figure, Finding, Verdict
+from rotameter.viz.formats import ratio, seconds, size
 from rotameter.viz.page import MODULES, content_policy, docs_link, script, style
+from rotameter.viz.plotly import packed
 from rotameter.viz.report import findings_document, render
+from rotameter.viz.sections.gather import SECTIONS
 
 SCHEMA = json.loads((resources.files("rotameter.viz") / "findings.schema.json").read_text())
 CASES: dict[str, dict[str, Any]] = {
@@ -63,6 +75,35 @@ def test_the_document_fits_its_schema_and_is_valid_json(case: str) -> None:
     document = findings_document(trace, synthetic_verdict("ok", hostile=case == "hostile"))
     jsonschema.Draft202012Validator(SCHEMA).validate(document)
     assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_a_document_with_every_section_fits_the_schema_and_the_page_shows_it() -> None:
+    trace = everything()
+    document = findings_document(trace, synthetic_verdict())
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    assert document["left_out"] == []
+    page = render(trace, synthetic_verdict())
+    _, text = _parse(page)
+    (packed_facts,) = re.findall(r'id="charts-data">(.*?)</script>', page, re.S)
+    assert json.loads(packed_facts) == {name: document[name] for name in SECTIONS}
+    part = document["critical_path"]["parts"][0]
+    account = next(a for a in document["waste"]["accounts"] if a["held"])
+    for number in (
+        seconds(part["seconds"]),
+        size(document["flow"]["links"][0]["bytes"]),
+        size(document["memory_requests"]["groups"][0]["peak_bytes"]["max"]),
+        size(document["io"]["rows"][0]["total_read_bytes"]),
+        ratio(account["parts"][0]["ratio"]),
+    ):
+        assert number in text, number
+
+
+def test_what_is_left_out_is_named_with_its_reason() -> None:
+    _, text = _parse(render(synthetic_trace(20, times="none"), synthetic_verdict()))
+    assert "Sections that are left out" in text
+    assert "Critical path: no task has times: no critical path of the run." in text
+    _, text = _parse(render(everything(), synthetic_verdict()))
+    assert "Sections that are left out" not in text
 
 
 def test_the_schema_is_a_schema() -> None:
@@ -154,14 +195,16 @@ def test_hostile_text_stays_text() -> None:
     page = render(trace, verdict, title=HOSTILE[2], docs_url="javascript:alert(1)//")
     parsed, text = _parse(page)
     scripts = [a for tag, a in parsed.tags if tag == "script"]
-    assert len(scripts) == 3
+    assert len(scripts) == 5
     assert not [tag for tag, _ in parsed.tags if tag == "img"]
     assert "javascript:" not in page
     assert "<script>window.pwned=1</script>" in text  # as text
     assert "49" not in re.findall(r"\{\{ 7\*7 \}\}|49 \{%", text)
     for hidden in ("\u202e", "\u2066", "\u2028", "\x1b", "\x00"):
         assert hidden not in page
-    assert len(page) < 400_000
+    library = packed()
+    assert library is not None
+    assert len(page) - len(library.data) < 400_000
     assert "x" * 2_001 not in page
     longest = max((len(v or "") for _, a in parsed.tags for k, v in a.items() if k == "title"))
     assert longest <= 400
@@ -204,7 +247,9 @@ def test_only_hashed_scripts_and_styles_may_act() -> None:
     policy = html.unescape(policy)
     assert "unsafe" not in policy
     assert "default-src 'none'" in policy
-    allowed = content_policy([script("theme.js"), script(*MODULES)], [style()])
+    library = packed()
+    assert library is not None
+    allowed = content_policy([script("theme.js"), script(*MODULES), library.text], [style(), ""])
     assert str(allowed["script"]) in policy
     assert str(allowed["style"]) in policy
 
@@ -229,6 +274,28 @@ def test_safe_addresses_make_a_link(base: str) -> None:
 def test_a_large_trace_stays_within_its_size() -> None:
     trace = synthetic_trace(100_000, workers=8, threads=4, groups=40, failed=0.01, deaths=3)
     assert len(render(trace, synthetic_verdict()).encode()) <= 3_000_000
+
+
+def test_a_large_trace_of_odd_names_and_very_different_times_stays_within_its_size() -> None:
+    usual = synthetic_trace(100_000, workers=8, threads=4, groups=40, failed=0.01, deaths=3)
+    tasks = usual.table("tasks")
+    rng = np.random.default_rng(3)
+    length = (1e8 * rng.lognormal(0.0, 2.5, tasks.num_rows)).astype(np.int64)
+    start = np.sort(rng.integers(0, 10**13, tasks.num_rows)) + EPOCH_NS
+    changed = {
+        "task_id": [rng.bytes(16).hex() for _ in range(tasks.num_rows)],
+        "started_ns": start,
+        "ended_ns": start + length,
+        "ready_ns": start,
+        "wall_s": length / 1e9,
+    }
+    for name, values in changed.items():
+        at = tasks.column_names.index(name)
+        tasks = tasks.set_column(at, tasks.field(at), pa.array(values, tasks.field(at).type))
+    trace = Trace.from_tables({"tasks": tasks, "workers": usual.table("workers")})
+    page = render(trace, synthetic_verdict())
+    assert len(page.encode()) <= 3_000_000
+    assert "Task names are left out of the chart" in page
 
 
 def test_gpus_held_and_idle_are_in_the_table_and_in_the_document() -> None:

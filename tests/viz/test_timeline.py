@@ -92,7 +92,7 @@ def test_few_groups_have_colours_and_the_others_share_one() -> None:
     assert [slot for slot, _, _ in view.legend] == [*range(COLOURS), COLOURS]
     assert view.legend[-1][1] == "14 other groups"
     assert sum(n for _, _, n in view.legend) == 2_000
-    assert _unpack(view.payload["slot"]).max() == COLOURS
+    assert np.array(view.payload["slot_of"])[_unpack(view.payload["group"])].max() == COLOURS
 
 
 def test_many_workers_get_a_row_each_and_very_many_share_rows() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from rotameter.viz.incidents import incidents
 from rotameter.viz.matrix import pairs
 from rotameter.viz.overview import overview
 from rotameter.viz.provenance import never_measured
+from rotameter.viz.sections.gather import sections
 from rotameter.viz.tables import failures, groups, workers
 
 if TYPE_CHECKING:
@@ -195,13 +196,17 @@ def _told(notes: set[str]) -> bool:
     return any("records were dropped" in note for note in notes)
 
 
-def findings_document(trace: Trace, verdict: Verdict) -> dict[str, Any]:
+def findings_document(
+    trace: Trace, verdict: Verdict, say: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
     """Give the facts of the report as plain data; every number of the page is in it.
 
     Parameters
     ----------
     trace : Trace
     verdict : Verdict
+    say : callable, optional
+        Is told what is being made.
 
     Returns
     -------
@@ -216,6 +221,7 @@ def findings_document(trace: Trace, verdict: Verdict) -> dict[str, Any]:
     >>> findings_document(Trace.from_tables({}), Verdict("Nothing ran.", "ok"))["run"]["tasks"]
     0
     """
+    say("tables")
     group_rows = groups(trace)
     run = _run(trace, group_rows)
     happened = incidents(trace)
@@ -256,6 +262,7 @@ def findings_document(trace: Trace, verdict: Verdict) -> dict[str, Any]:
         "overview": overview(trace),
         "usage": usage(trace),
         "devices": devices(trace),
+        **sections(trace, say),
         "provenance": facts,
     }
     cleaned: dict[str, Any] = _clean(document)

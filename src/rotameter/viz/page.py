@@ -17,7 +17,16 @@ from rotameter.viz.timeline import short_worker
 
 __all__ = ["content_policy", "docs_link", "environment", "script", "style"]
 
-MODULES = ("decode.mjs", "lod.mjs", "timeline.mjs", "page.mjs")
+MODULES = (
+    "decode.mjs",
+    "lod.mjs",
+    "timeline.mjs",
+    "figures.mjs",
+    "sankey.mjs",
+    "charts.mjs",
+    "draw.mjs",
+    "page.mjs",
+)
 _MEASURED = ("", "measured", "exact", "recorded", "counted")
 _BOUNDS = {"upper_bound": "≤ ", "lower_bound": "≥ ", "exact": ""}
 _LINK = re.compile(r"https?://|file:///|\.{0,2}/|[\w-]+(/|$)")
@@ -95,6 +104,11 @@ def _qualified(number: float | None, kind: str) -> str:
     return _BOUNDS.get(kind, "~ ") + formats.size(number)
 
 
+def _amount(number: float) -> str:
+    """Write an amount of what was held: whole where it is large."""
+    return f"{number:,.0f}" if abs(number) >= 1_000 else f"{number:,.3g}"
+
+
 def _prose(text: object, limit: int = 200) -> Markup:
     """Escape prose and set what stands between back quotes as code."""
     safe = str(escape(formats.brief(text, limit)))
@@ -117,6 +131,7 @@ def environment() -> Environment:
         keep_trailing_newline=False,
     )
     made.filters |= {
+        "amount": _amount,
         "brief": formats.brief,
         "clip": formats.clip,
         "count": formats.count,

@@ -13,8 +13,12 @@ from rotameter.viz.matrix import heat
 from rotameter.viz.overview import area_path
 from rotameter.viz.page import MODULES, content_policy, docs_link, environment, script, style
 from rotameter.viz.payload import script_json
+from rotameter.viz.plotly import packed
+from rotameter.viz.progress import Progress
 from rotameter.viz.provenance import provenance_rows
-from rotameter.viz.timeline import timeline
+from rotameter.viz.sections.gather import SECTIONS
+from rotameter.viz.sections.path import KIND_WORDS
+from rotameter.viz.timeline import Timeline, timeline
 from rotameter.viz.wording import Wording, wording
 
 if TYPE_CHECKING:
@@ -82,12 +86,29 @@ def render(
     >>> page.startswith("<!DOCTYPE html>"), "Nothing ran." in page
     (True, True)
     """
-    document = findings_document(trace, verdict)
-    view = timeline(trace, document["incidents"])
+    with Progress(len(SECTIONS) + 3) as bar:
+        document = findings_document(trace, verdict, bar.step)
+        bar.step("timeline")
+        view = timeline(trace, document["incidents"])
+        bar.step("page")
+        return _page(trace, verdict, document, view, title, docs_url)
+
+
+def _page(
+    trace: Trace,
+    verdict: Verdict,
+    document: dict[str, Any],
+    view: Timeline,
+    title: str | None,
+    docs_url: str | None,
+) -> str:
     pairs = document["pairs"]
     words = wording(trace, verdict, document)
     links = {f["id"]: docs_link(docs_url, str(f["code"])) for f in document["findings"]}
     css, theme_js, page_js = style(), script("theme.js"), script(*MODULES)
+    drawn = {name: document[name] for name in SECTIONS if document[name]}
+    library = packed() if drawn else None
+    scripts = [theme_js, page_js, *([library.text] if library else [])]
     versions = document["provenance"]["versions"]
     own = versions.get("rotameter") if isinstance(versions, dict) else None
     return (
@@ -108,6 +129,9 @@ def render(
             timeline_drawn=view.drawn,
             row_text=view.row_text,
             payload=Markup(script_json(view.payload)) if view.payload else None,
+            charts_data=Markup(script_json(drawn)) if drawn else None,
+            plotly=library,
+            kind_words=KIND_WORDS,
             heat=heat(trace, pairs),
             transferred=sum(p["bytes"] for p in pairs),
             transferred_p2p=sum(p["p2p_bytes"] for p in pairs),
@@ -117,7 +141,7 @@ def render(
             css=Markup(css),
             theme_js=Markup(theme_js),
             page_js=Markup(page_js),
-            csp=content_policy([theme_js, page_js], [css]),
+            csp=content_policy(scripts, [css, *([""] if library else [])]),
             **_paths(document["overview"]),
         )
     )

@@ -16,7 +16,7 @@ from rotameter.viz.formats import clip
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
 
-__all__ = ["failures", "groups", "workers"]
+__all__ = ["failures", "groups", "joint_kind", "workers"]
 
 NAME_LIMIT = 1_000
 FINE = ("ok", "cached", "running", "unknown", "rescheduled")
@@ -63,7 +63,7 @@ def _quantiles(group: Ints, values: Floats, count: int, at: tuple[float, ...]) -
     return columns
 
 
-def _joint_kind(kinds: set[str]) -> str:
+def joint_kind(kinds: set[str]) -> str:
     """Give the kind of a statistic over numbers of several kinds."""
     kinds = kinds - {"missing"}
     if len(kinds) == 1:
@@ -84,7 +84,7 @@ def _kinds(tasks: pa.Table, group: Ints, count: int, kind: str, value: str) -> l
     found: list[set[str]] = [set() for _ in range(count)]
     for where, which in pairs:
         found[where].add([*names, "estimate"][which])
-    return [_joint_kind(kinds) for kinds in found]
+    return [joint_kind(kinds) for kinds in found]
 
 
 def _origins(trace: Trace) -> dict[str, str]:

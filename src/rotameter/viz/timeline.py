@@ -9,14 +9,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.profiler.view import view as arrays_of
 from rotameter.units import many
-from rotameter.viz.columns import Floats, Ints, Mask, Spans, codes, spans
+from rotameter.viz.attempts import pack_attempts
+from rotameter.viz.columns import Floats, Ints, Spans, codes, spans
 from rotameter.viz.formats import clip, seconds
-from rotameter.viz.payload import pack, pack_text
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -26,9 +25,6 @@ __all__ = ["COLOURS", "Timeline", "pack_lanes", "short_worker", "timeline"]
 COLOURS = 6  # groups with a colour of their own; the others share one more
 SLOT_ROWS_LIMIT = 120  # above: one row a worker
 ROWS_LIMIT = 1_000  # above: several workers a row
-NAMES_LIMIT_BYTES = 700_000
-_STATES = {"ok": 0, "cached": 0, "rescheduled": 0, "running": 2, "unknown": 2}
-_TICKS = 4_000_000_000
 _SLACK_NS = 2_000_000
 
 
@@ -172,46 +168,6 @@ def colour_slots(group: Ints, names: list[str], busy: Floats) -> tuple[Ints, lis
     return slot_of, legend
 
 
-def _names(tasks: pa.Table, order: Ints) -> dict[str, Any] | None:
-    names = tasks.column("task_id").take(pa.array(order)).to_pylist()
-    packed = pack_text([clip(name or "", 120) for name in names])
-    return packed if len(packed["data"]) <= NAMES_LIMIT_BYTES else None
-
-
-def _arrays(
-    tasks: pa.Table, when: Spans, use: Mask, row: Ints, slot_of: Ints, group: Ints
-) -> dict[str, Any]:
-    """Pack the attempts, sorted by row and start."""
-    first = when.first_ns or 0
-    span_ns = max((when.last_ns or 0) - first, 1)
-    tick_ns = max(1_000, -(-span_ns // _TICKS))
-    start, end = when.start_ns[use] - first, when.end_ns[use] - first
-    order = np.lexsort((start, row))
-    begin = start[order] // tick_ns
-    # Both ends are rounded the same way, so that neighbours touch and busy time stays.
-    length = np.maximum(-(-end[order] // tick_ns) - begin, 0)
-    rows = row[order]
-    step = np.diff(begin, prepend=0)
-    turns = np.flatnonzero(np.diff(rows, prepend=-1))
-    step[turns] = begin[turns]
-    outcome, outcomes = codes(tasks, "outcome")
-    states = np.array([_STATES.get(name, 1) for name in outcomes] + [0], dtype=np.int64)
-    state = np.where(when.open, 2, states[outcome])[use][order]
-    source = np.flatnonzero(use)[order]
-    where = np.where(group[use][order] >= 0, group[use][order], len(slot_of) - 1)
-    return {
-        "tick_ns": int(tick_ns),
-        "span_ns": int(span_ns),
-        "counts": pack(np.bincount(rows, minlength=int(rows.max()) + 1).astype(np.uint32)),
-        "step": pack(step.astype(np.uint32)),
-        "length": pack(length.astype(np.uint32)),
-        "slot": pack(slot_of[where].astype(np.uint8)),
-        "group": pack(where.astype(np.uint16 if len(slot_of) < 65_536 else np.uint32)),
-        "state": pack(state.astype(np.uint8)),
-        "names": _names(tasks, source),
-    }
-
-
 def timeline(trace: Trace, marks: list[dict[str, Any]]) -> Timeline:
     """Build the timeline of a trace.
 
@@ -239,7 +195,7 @@ def timeline(trace: Trace, marks: list[dict[str, Any]]) -> Timeline:
     busy = (when.end_ns - when.start_ns)[use] / 1e9
     slot_of, view.legend = colour_slots(group[use], groups, busy)
     row, rows, merged = _rows(worker[use], workers, when.start_ns[use], when.end_ns[use])
-    view.payload = _arrays(tasks, when, use, row, slot_of, group)
+    view.payload = pack_attempts(tasks, when, use, row, slot_of, group)
     view.payload |= {
         "rows": rows,
         "groups": [clip(name, 80) for name in groups] + ["no group"],

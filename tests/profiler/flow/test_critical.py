@@ -112,6 +112,17 @@ def test_failed_attempts_are_on_the_path_as_retry() -> None:
     assert why(found) == ["submission", "retry"]
 
 
+def test_a_result_that_was_dropped_and_made_again_is_no_retry() -> None:
+    found = path(
+        task("a", 0, 3, attempt=1),
+        task("b", 3, 9),
+        task("a", 9, 11, attempt=2, ready=9),
+        deps=[("b", "a")],
+    )
+    assert "retry" not in found.by_kind
+    assert not [s for s in found.segments if s.released_by == "retry"]
+
+
 def test_waiting_before_a_retry_became_ready_is_the_retrys() -> None:
     found = path(
         task("a", 0, 3, attempt=1, outcome="failed"),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 
-import { canDecode, inflate, joinPlanes, restoreTimes, unpack, unpackLines } from "../../../src/rotameter/viz/assets/decode.mjs";
+import { canDecode, inflate, joinNames, joinPlanes, restoreTimes, unpack, unpackLines } from "../../../src/rotameter/viz/assets/decode.mjs";
 
 function packed(values, width) {
   const planes = Buffer.alloc(values.length * width);
@@ -43,4 +43,9 @@ test("an old browser is told apart", async () => {
   assert.equal(canDecode({}), false);
   assert.equal(canDecode(), true);
   assert.equal((await inflate(gzipSync(Buffer.from("ab")).toString("base64"))).length, 2);
+});
+
+test("names are put together again, with and without a number", () => {
+  // steps of numbers are counted from 1, 0 is none: 4, 3, none, 11
+  assert.deepEqual(joinNames(["a-", "b"], ["!", ""], [0, 0, 1, 0], [10, 1, 7, 24]), ["a-4!", "a-3!", "b", "a-11!"]);
 });

@@ -124,8 +124,11 @@ def by_input(runs: Ran, graph: FlowGraph) -> Codes:
     return _last_of(taker, runs.end[maker], maker, n)
 
 
-def by_retry(runs: Ran) -> Codes:
-    """Give the attempt of the same task that ended last before each attempt began."""
+def by_retry(seen: View, runs: Ran) -> Codes:
+    """Give the lost attempt of the same task that ended last before each attempt began.
+
+    One that ended well is no retry's cause: its result was dropped, and asked for again later.
+    """
     made = np.full(len(runs), -1, dtype=np.int64)
     if len(runs) < 2:
         return made
@@ -133,6 +136,7 @@ def by_retry(runs: Ran) -> Codes:
     before, after = order[:-1], order[1:]
     good = (runs.task[before] == runs.task[after]) & (runs.task[after] >= 0)
     good &= runs.end[before] <= runs.start[after] + ROUNDING_S
+    good &= ~seen.ok[runs.row[before]]
     made[after[good]] = before[good]
     return made
 

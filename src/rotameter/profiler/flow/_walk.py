@@ -45,7 +45,7 @@ class Walk:
         self.task, self.worker = self.every.task.tolist(), self.every.worker.tolist()
         self.submitted, self.ready = runs.submitted.tolist(), runs.ready.tolist()
         self.input = by_input(runs, graph).tolist()
-        self.retry = by_retry(runs).tolist()
+        self.retry = by_retry(seen, runs).tolist()
         self.slot = by_slot(runs).tolist()
         made: Bursts = bursts(runs)
         self.burst, self.rate = made.start.tolist(), made.rate.tolist()

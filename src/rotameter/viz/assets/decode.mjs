@@ -36,6 +36,22 @@ export async function unpackLines(packed) {
   return new TextDecoder().decode(await inflate(packed.data)).split("\n");
 }
 
+// Names of tasks: what stands before and after the number that tells them apart.
+export function joinNames(before, after, pattern, number) {
+  const names = new Array(pattern.length);
+  let now = 0;
+  for (let i = 0; i < pattern.length; i += 1) {
+    now += number[i] % 2 ? -(number[i] + 1) / 2 : number[i] / 2;
+    names[i] = before[pattern[i]] + (now > 0 ? now - 1 : "") + after[pattern[i]];
+  }
+  return names;
+}
+
+export async function unpackNames(packed) {
+  const [before, after] = await Promise.all([unpackLines(packed.before), unpackLines(packed.after)]);
+  return joinNames(before, after, await unpack(packed.pattern), await unpack(packed.number));
+}
+
 // Rows one after another; within a row, each start is a step from the one before.
 export function restoreTimes(counts, step, length) {
   const first = new Uint32Array(counts.length + 1);

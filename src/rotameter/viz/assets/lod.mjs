@@ -134,7 +134,8 @@ export function spell(value, step = 0) {
   if (size >= 3599.5 || (step >= 60 && size >= 60)) {
     const minutes = Math.round(value / 60);
     const hours = Math.floor(minutes / 60);
-    return hours ? `${hours} h ${minutes % 60} min` : `${minutes} min`;
+    if (!hours) return `${minutes} min`;
+    return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
   }
   if (size >= 59.95 && step === 0) return `${Math.floor(Math.round(value) / 60)} min ${Math.round(value) % 60} s`;
   if (size >= 1 || (step > 0 && unit >= 0.1)) return by(1, "s");

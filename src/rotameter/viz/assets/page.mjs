@@ -1,4 +1,5 @@
-// The page itself: theme, copy buttons, then the timeline.
+// The page itself: theme, copy buttons, then the charts and the timeline.
+import { startCharts } from "./draw.mjs";
 import { startTimeline } from "./timeline.mjs";
 
 function startTheme(onChange) {
@@ -65,7 +66,11 @@ async function start() {
   let chart = null;
   const still = document.getElementById("chart-static");
   if (still) still.hidden = true;
-  startTheme(() => chart && chart.redraw());
+  const charts = startCharts();
+  startTheme(() => {
+    if (chart) chart.redraw();
+    if (charts) charts.redraw();
+  });
   startCopy();
   openTarget();
   addEventListener("hashchange", openTarget);
@@ -79,7 +84,10 @@ async function start() {
     if (note) note.hidden = false;
     console.warn("rotameter: the timeline could not be drawn:", error);
   }
+  // After the first picture of the page, not before it.
+  if (charts) requestAnimationFrame(() => setTimeout(charts.watch));
   globalThis.rotameter_chart = chart;
+  globalThis.rotameter_charts = charts;
   globalThis.rotameter_ready = true;
 }
 

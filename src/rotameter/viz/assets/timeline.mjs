@@ -1,14 +1,16 @@
 // The timeline's canvas: draws, zooms, tells what is under the pointer.
-import { canDecode, restoreTimes, unpack, unpackLines } from "./decode.mjs";
+import { canDecode, restoreTimes, unpack, unpackNames } from "./decode.mjs";
 import { clamp, paint, spell, taskAt, ticks } from "./lod.mjs";
 
 const EDGES_BELOW = 2000; // attempts in view: below, each one's start is drawn
 const STATES = ["", "did not succeed", "has no recorded end"];
 
 async function load(data) {
-  const [counts, step, length, slot, group, state] = await Promise.all(
-    ["counts", "step", "length", "slot", "group", "state"].map((name) => unpack(data[name])),
+  const [counts, step, length, group, state] = await Promise.all(
+    ["counts", "step", "length", "group", "state"].map((name) => unpack(data[name])),
   );
+  const slot = new Uint8Array(group.length);
+  for (let i = 0; i < group.length; i += 1) slot[i] = data.slot_of[group[i]];
   return { ...restoreTimes(counts, step, length), slot, group, state };
 }
 
@@ -235,7 +237,10 @@ function tell(chart, event) {
   if (i >= 0) {
     lines.push(chart.names ? chart.names[i] : data.groups[tasks.group[i]]);
     if (chart.names) lines.push(`group ${data.groups[tasks.group[i]]}`);
-    lines.push(`ran ${spell((tasks.end[i] - tasks.start[i]) * unit)} from ${spell(tasks.start[i] * unit)}`);
+    const ticks = tasks.end[i] - tasks.start[i];
+    // Shorter ones are known to a tick only.
+    const took = ticks < 2 ? `less than ${spell(2 * unit)}` : `${ticks < 50 ? "about " : ""}${spell(ticks * unit)}`;
+    lines.push(`ran ${took} from ${spell(tasks.start[i] * unit)}`);
     if (tasks.state[i]) lines.push(STATES[tasks.state[i]]);
   }
   tip.replaceChildren(
@@ -322,8 +327,8 @@ export async function startTimeline(root) {
   listen(chart);
   chart.redraw = () => draw(chart);
   if (data.names) {
-    unpackLines(data.names).then((lines) => {
-      chart.names = lines;
+    unpackNames(data.names).then((names) => {
+      chart.names = names;
     });
   }
   return chart;

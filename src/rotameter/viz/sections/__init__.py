@@ -1,0 +1,1 @@
+"""Facts of the report's charts, one section a file: plain data, or the reason why there is none."""
