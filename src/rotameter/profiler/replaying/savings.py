@@ -15,6 +15,7 @@ import numpy as np
 from rotameter.profiler.replaying.engine import simulate
 from rotameter.profiler.replaying.model import PARTS, Model
 from rotameter.profiler.replaying.reshape import group_medians
+from rotameter.profiler.replaying.screen import chain, taken_s
 from rotameter.values import to_dict
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ __all__ = ["Replay", "Replayer", "Saving"]
 REPLICATES = 20
 NODES_A_CALL = 20_000
 """Replicates times nodes of one call: what keeps a rule's price to a fraction of a second."""
+SCREENED_NODES = 20_000
+"""From this size on a change is replayed only if it shortens the chain that made the length ..."""
+SCREENED_RATIO = 0.01
+"""... by this part of the makespan."""
 FEWEST = 8
 """Fewer replicates say less than the spread of the groups does."""
 _DRAWN = np.array([PARTS.index(p) for p in ("compute", "read", "write", "overhead", "latency")])
@@ -112,6 +117,7 @@ class Replayer:
         self._replay: Replay | None = None
         self._made = False
         self._bases: dict[tuple[int, int, int], float] = {}
+        self._chain: Codes | None = None
 
     @property
     def model(self) -> Model | None:
@@ -163,6 +169,8 @@ class Replayer:
             return Saving(None, None, None, None, _NOTHING)
         model, base_s = done.model, done.schedule.makespan_s
         other = _changed(model, changes)
+        if model.n >= SCREENED_NODES and (none := self._off_the_chain(done, other)) is not None:
+            return none
         # What the replay is too long (or short) in all, a saving is in proportion.
         unit = done.recorded_s / base_s if base_s > 0 else 1.0
         mid = (base_s - simulate(other).makespan_s) * unit
@@ -190,6 +198,17 @@ class Replayer:
             how,
             len(spread),
         )
+
+    def _off_the_chain(self, done: Replay, other: Model) -> Saving | None:
+        """Give a saving of nothing where the change leaves the critical chain nearly as it is."""
+        if self._chain is None:
+            self._chain = chain(done.model, done.schedule)
+        most = taken_s(done.model, other, self._chain)
+        if most is None or most >= SCREENED_RATIO * done.recorded_s:
+            return None
+        how = "next to nothing of it lies on the chain of tasks that made the run's length"
+        error = round(done.replay_error_ratio, 6)
+        return Saving(0.0, 0.0, round(most, 6), error, how)
 
     def _replicates(
         self, model: Model, other: Model, changes: tuple[Change, ...], seed: int
