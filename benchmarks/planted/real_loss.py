@@ -63,10 +63,15 @@ def _again(env: Env, sizes: Mapping[str, Any], on: bool) -> None:
 
 
 def _forgotten(env: Env, keys: list[tuple[str, int]]) -> None:
-    """Wait (milliseconds) until the scheduler holds none of these any more."""
+    """Wait (milliseconds) until no worker holds a result of these any more."""
     tasks = env.client.cluster.scheduler.tasks
+
+    def held(key: tuple[str, int]) -> bool:
+        task = tasks.get(key)
+        return task is not None and task.state == "memory"
+
     until = time.monotonic() + 5
-    while any(key in tasks for key in keys) and time.monotonic() < until:
+    while any(held(key) for key in keys) and time.monotonic() < until:
         time.sleep(0.002)
 
 

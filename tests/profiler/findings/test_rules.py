@@ -15,9 +15,9 @@ from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.idle_parallelism import Advisor as Idle
 from rotameter.profiler.findings.latency_bound_roots import Advisor as Latency
 from rotameter.profiler.findings.spill import Advisor as Spill
-from rotameter.profiler.findings.straggler import Advisor as Straggler
 from rotameter.profiler.findings.tiny_tasks import Advisor as Tiny
 from rotameter.profiler.findings.transfer_bound import Advisor as Transfer
+from rotameter.profiler.findings.unmanaged_memory import Advisor as Unmanaged
 from rotameter.profiler.trace import Trace
 from rotameter.profiler.view import view
 from rotameter.values import Finding
@@ -104,7 +104,7 @@ def test_latency_bound_roots_decoys(made_run: Make, saturation: float | None, mo
 def test_tasks_with_inputs_are_no_roots(made_run: Make) -> None:
     run = made_run()
     run.event("setting", 0, text="worker-saturation", value=1.1)
-    first = run.step("load", [0.5])
+    first = run.step("load", [0.5] * 5)
     run.step("map", [0.004] * 1000, after=first, gap=0.003)
     assert Latency().check(run.trace(), Tools()) == []
 
@@ -194,53 +194,8 @@ def test_unmanaged_growth_is_no_working_set(made_run: Make) -> None:
             working = float(rng.uniform(0, 8e8))
             run.sample("w0", "rss_bytes", tick / 2, 2e8 + slope * tick + working)
             run.sample("w0", "managed_bytes", tick / 2, 1e8)
-    assert [f.kind for f in Spill().check(leak.trace(), Tools())] == ["unmanaged_memory"]
-    assert Spill().check(calm.trace(), Tools()) == []
-
-
-# -- stragglers and skew -----------------------------------------------------------------------
-
-
-def test_a_slow_worker_is_a_straggler(made_run: Make) -> None:
-    run = made_run()
-    run.slowness["w0"] = 3.0
-    run.step("map", [0.5 + 0.01 * (i % 5) for i in range(40)])
-    finding = only(Straggler().check(run.trace(), Tools()))
-    assert finding.kind == "straggler"
-    assert "w0" in finding.title
-    even = made_run()
-    even.step("map", [0.5 + 0.01 * (i % 5) for i in range(40)])
-    truth = view(run.trace()).makespan - view(even.trace()).makespan
-    assert finding.cost_s == pytest.approx(truth, rel=0.25)
-
-
-def test_big_pieces_are_skew_and_their_size_is_told(made_run: Make) -> None:
-    run = made_run()
-    rng = np.random.default_rng(1)
-    for number, duration in enumerate([*rng.uniform(0.2, 0.4, 30), 5.0]):
-        run.step(f"pad{number}", [], ready=0.0)
-        worker = f"w{number % 2}"
-        start = 5.0 if duration > 1 else 0.15 * number
-        run.task(f"agg-{number}", "agg", worker, start, float(duration), ready=0.0,
-                 read_bytes=round(duration * 1e8))  # fmt: skip
-    finding = only(Straggler().check(run.trace(), Tools()))
-    assert finding.kind == "skewed_partitions"
-    assert finding.groups == ("agg",)
-    assert facts(finding)["duration goes with read_bytes"] > 0.9
-    assert 2.5 <= (finding.cost_s or 0) <= 3.75
-
-
-def test_straggler_decoys(made_run: Make) -> None:
-    # Cold first tasks, long tasks in mid-run while others work, and groups that differ by worker.
-    run = made_run()
-    run.step("map", [2.0] * 4 + [0.3] * 60 + [1.5] + [0.3] * 60)
-    run.step("odd", [0.3] * 8, ready=run.end(["map-0"]))
-    assert Straggler().check(run.trace(), Tools()) == []
-    apart = made_run(threads=1)
-    for n in range(10):
-        apart.task(f"big-{n}", "big", "w0", float(n), 1.0)
-        apart.task(f"small-{n}", "small", "w1", n * 0.3, 0.3)
-    assert [f.kind for f in Straggler().check(apart.trace(), Tools())] == []
+    assert [f.kind for f in Unmanaged().check(leak.trace(), Tools())] == ["unmanaged_memory"]
+    assert Unmanaged().check(calm.trace(), Tools()) == []
 
 
 # -- idle parallelism ----------------------------------------------------------------------------

@@ -6,38 +6,114 @@ from typing import Any
 import pytest
 
 from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.findings.cold_first_task import Advisor as Cold
+from rotameter.profiler.findings.skewed_partitions import Advisor as Skew
 from rotameter.profiler.findings.straggler import Advisor
+from rotameter.profiler.findings.uneven_workers import Advisor as Uneven
+from rotameter.profiler.replaying.savings import Replayer
+from rotameter.profiler.trace import Trace
 
 Make = Callable[..., Any]
 
 
-def slow_run(made_run: Make) -> Any:
-    run = made_run(workers=3)
-    run.slowness["w0"] = 3.0
-    run.step("map", [0.5 + 0.01 * (i % 5) for i in range(60)])
+def check(advisor: Any, run: Any) -> list[Any]:
+    trace = run if isinstance(run, Trace) else run.trace()
+    return advisor.check(trace, Tools(replay=Replayer(trace)))
+
+
+def late_run(made_run: Make, *, cpu_s: float = 5.0, bytes_: int = 2_000_000) -> Any:
+    run = made_run(workers=2, threads=1)
+    run.step("map", [0.5] * 20, cpu_s=0.48, read_bytes=2_000_000)
+    begin = max(slots[0] for slots in run.free.values()) - 0.5
+    run.tables["tasks"].pop()
+    run.task("map-last", "map", "w1", begin, 5.0, ready=0.0, cpu_s=cpu_s, read_bytes=bytes_)
     return run
 
 
-def test_a_straggler_is_named_by_host_and_not_by_address(made_run: Make) -> None:
-    (finding,) = Advisor().check(slow_run(made_run).trace(), Tools())
-    assert finding.kind == "straggler"
-    assert "on host h" in finding.title
+def test_one_long_task_on_the_same_work_is_a_straggler(made_run: Make) -> None:
+    (finding,) = check(Advisor(), late_run(made_run))
+    assert (finding.code, finding.kind) == ("RM106", "straggler")
+    assert finding.groups == ("map",)
+    assert finding.cost_s == pytest.approx(4.5, abs=0.1)
+    assert finding.cost_s_interval80[0] <= finding.cost_s <= finding.cost_s_interval80[1]
+    assert "computed all that time" in finding.advice
+    facts = {e.name: e.value for e in finding.evidence}
+    assert facts["its data against the others'"] == pytest.approx(1.0)
+
+
+def test_one_that_waits_is_told_apart(made_run: Make) -> None:
+    (finding,) = check(Advisor(), late_run(made_run, cpu_s=0.4))
+    assert "hardly computed" in finding.advice
     assert finding.change is None
-    assert "retire_workers" not in finding.advice
-    assert "host h" in finding.advice
-    assert "pinning" in finding.advice  # the host's other workers are fast
 
 
-@pytest.mark.parametrize("how", ["oom", "late"])
-def test_a_worker_that_died_or_lived_little_is_not_blamed(made_run: Make, how: str) -> None:
-    run = slow_run(made_run)
-    assert Advisor().check(run.trace(), Tools())
-    end = max(row["ended_ns"] for row in run.tables["tasks"])
-    if how == "oom":
-        run.event("worker_memory_kill", (end - run.ns(0)) / 1e9, worker="w0", rss_bytes=2 * 10**9)
-        run.lives["w0"]["end"] = (end - run.ns(0)) / 1e9
-    else:
-        run.lives["w0"]["start"] = 0.0
-        run.task("tail", "tail", "w1", 25.0, 1.0)
-        run.lives["w0"]["end"] = 9.0
-    assert [f for f in Advisor().check(run.trace(), Tools()) if f.kind == "straggler"] == []
+def test_more_data_is_skew_and_no_straggler(made_run: Make) -> None:
+    run = late_run(made_run, bytes_=20_000_000)
+    assert check(Advisor(), run) == []
+    assert [f.kind for f in check(Skew(), run)] == ["skewed_partitions"]
+
+
+def test_a_long_task_that_nobody_waits_for_costs_nothing(made_run: Make) -> None:
+    run = made_run(workers=3, threads=1)
+    run.task("other", "other", "w2", 0.0, 6.0, ready=0.0)
+    run.task("map-long", "map", "w0", 0.0, 4.0, ready=0.0)
+    for number in range(8):
+        run.task(f"map-{number}", "map", "w1", number * 0.5, 0.5, ready=0.0)
+    assert check(Advisor(), run) == []
+
+
+def test_first_tasks_on_each_worker_are_cold_and_no_stragglers(made_run: Make) -> None:
+    run = made_run()
+    run.step("map", [2.0] * 4 + [0.3] * 60 + [1.5] + [0.3] * 60)
+    assert check(Advisor(), run) == []
+    assert [f.kind for f in check(Cold(), run)] == ["cold_first_task"]
+
+
+def test_a_slow_worker_is_no_straggler(made_run: Make) -> None:
+    run = made_run(workers=3)
+    run.slowness["w0"] = 3.0
+    run.step("map", [0.5 + 0.01 * (i % 5) for i in range(60)])
+    assert check(Advisor(), run) == []
+    assert [f.kind for f in check(Uneven(), run)] == ["uneven_workers"]
+
+
+def test_tasks_that_waited_for_one_thing_are_no_stragglers(made_run: Make) -> None:
+    run = made_run(workers=2, threads=1)
+    run.step("map", [0.5] * 10, cpu_s=0.5)
+    at = run.free["w0"][0]
+    for worker in ("w0", "w1"):
+        run.task(f"map-{worker}", "map", worker, at, 4.0, ready=0.0, cpu_s=0.01)
+    assert check(Advisor(), run) == []
+
+
+def test_missing_columns(made_run: Make) -> None:
+    rows = [{"task_id": f"t{i}", "group": "g", "wall_s": 1.0, "outcome": "ok"} for i in range(9)]
+    assert check(Advisor(), Trace.from_tables({"tasks": rows})) == []
+    assert check(Advisor(), Trace.from_tables({})) == []
+    run = late_run(made_run)
+    for row in run.tables["tasks"]:
+        row.pop("cpu_s")
+        row.pop("read_bytes")
+    (finding,) = check(Advisor(), run)
+    assert finding.confidence == "medium"
+
+
+def test_without_a_replay_the_cost_is_a_stated_bound(made_run: Make) -> None:
+    (finding,) = Advisor().check(late_run(made_run).trace(), Tools())
+    assert "at most" in finding.cost_how
+    assert finding.cost_s == pytest.approx(4.5)
+
+
+@pytest.mark.parametrize(("longs", "said"), [([5.0], True), ([1.6, 3.4], False)])
+def test_on_a_crowded_machine_tasks_wait_for_cores(
+    made_run: Make, longs: list[float], said: bool
+) -> None:
+    run = made_run(workers=2, threads=1)
+    run.meta["machines"] = [{"host": "h", "cores": 2}]
+    run.step("map", [0.5] * 20 + longs, cpu_s=0.1)
+    for tick in range(1, 40):
+        run.sample("h", "cpu_ratio", tick / 2, 1.0)
+    trace = run.trace()
+    tools = Tools(replay=Replayer(trace))
+    assert bool(Advisor().check(trace, tools)) is said
+    assert bool(tools.notes) is not said

@@ -121,7 +121,6 @@ def test_a_killed_task_gives_a_lower_bound(made_run: Make) -> None:
         (-9, 9, 0.5e9, None, "killed by SIGKILL"),
         (1, None, 0.5e9, None, "the process ended by itself"),
         (-15, 15, 0.5e9, None, "asked to stop from outside"),
-        (None, None, 0.5e9, "slurm: time limit reached", "asked to stop from outside"),
         (None, None, 0.5e9, None, "vanished without a word"),
     ],
 )

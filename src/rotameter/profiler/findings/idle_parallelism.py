@@ -6,21 +6,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter.profiler.findings._held import free_cores, memory_held, places
+from rotameter.profiler.findings._likes import comparable, long_ones
+from rotameter.profiler.findings._replayed import Cost, at_most, by_replay
 from rotameter.profiler.findings.base import (
     Tools,
     group_median,
     outliers,
-    price,
-    severity_of,
     tracing_s,
     worth_saying,
 )
+from rotameter.profiler.findings.large_graph import shipments
 from rotameter.profiler.occupancy import Timeline, timeline
+from rotameter.profiler.replaying.changes import Scale, Split
 from rotameter.profiler.view import View, is_dask, view
 from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
+    from rotameter.profiler.replaying.changes import Change
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Floats, Mask
 
@@ -28,6 +32,9 @@ __all__ = ["Advisor"]
 
 SHORT_GAP_S = 0.02
 """Shorter stretches without work are the engine's latency, not the workflow's shape."""
+
+SHIPPED_S = 1.0
+"""After a graph full of data has come, its first tasks still have to travel and be unpacked."""
 
 
 class Advisor:
@@ -46,18 +53,20 @@ class Advisor:
                 tools.cannot_tell("whether cores idled", "no worker's life and cores were recorded")
             return []
         narrow, gap = _masks(seen, line)
-        idle = float(line.free[narrow] @ line.dt[narrow])
-        gaps = float(line.free[gap] @ line.dt[gap])
+        free = free_cores(seen, line)
+        idle = float(free[narrow] @ line.dt[narrow])
+        gaps = float(free[gap] @ line.dt[gap])
         slots = float(seen.slots or 1.0)
         # What tracing itself took stands between the tasks, and goes when it goes.
         gaps = max(0.0, gaps - (tracing_s(seen.meta) or 0.0) * slots)
         cost = (idle + gaps) / slots
         if not worth_saying(seen, cost) or cost < 0.05 * (seen.makespan or 0.0):
             return []
-        return [self._finding(seen, line, narrow, idle, gaps, cost)]
+        made = _cost(seen, tools, line, narrow, gaps > 0.1 * idle, cost)
+        return [self._finding(seen, line, narrow, idle, gaps, made)] if made is not None else []
 
     def _finding(
-        self, seen: View, line: Timeline, narrow: Mask, idle: float, gaps: float, cost: float
+        self, seen: View, line: Timeline, narrow: Mask, idle: float, gaps: float, cost: Cost
     ) -> Finding:
         slots = float(seen.slots or 1.0)
         groups = _alone(seen, line, narrow)
@@ -76,16 +85,11 @@ class Advisor:
         return Finding(
             code="RM107",
             kind="idle_parallelism",
-            severity=severity_of(seen, cost),
+            severity=cost.severity,
             title=title,
             groups=tuple(seen.groups[g] for g, _ in groups[:3]),
             evidence=_evidence(seen, idle, gaps, _tail(seen, line, narrow), width),
-            **price(seen, cost),
-            cost_s_interval80=(round(0.3 * cost, 6), round(cost, 6)),
-            cost_how=(
-                f"idle core time over {format_number(slots)} cores: an upper bound, if the same "
-                "work spread over all of them"
-            ),
+            **cost.fields,
             confidence="medium",
             advice=advice,
             change=change,
@@ -95,6 +99,67 @@ class Advisor:
                 "task_granularity": {"factor": 1.0 / max(2, round(slots))},
             },
         )
+
+
+def _cost(
+    seen: View, tools: Tools, line: Timeline, narrow: Mask, gaps: bool, bound_s: float
+) -> Cost | None:
+    """Price by splitting what ran alone into as many pieces as there are cores.
+
+    Never more than the idle core time over all cores: the same work spread evenly.
+    """
+    slots = float(seen.slots or 1.0)
+    grid = np.concatenate([line.start, [line.start[-1] + line.dt[-1]]])
+    total = np.concatenate([[0.0], np.cumsum(np.where(narrow, line.dt, 0.0))])
+    inside = np.interp(seen.ended, grid, total) - np.interp(seen.started, grid, total)
+    with np.errstate(invalid="ignore"):
+        rows = (
+            seen.ran
+            & ~outliers(seen)
+            & ~long_ones(seen, comparable(seen))
+            & (inside >= 0.5 * seen.wall)
+            & (seen.wall > 0)
+        )
+    changes: list[Change] = [Split(rows, max(2, round(slots)))] if rows.any() else []
+    if gaps:
+        changes.append(Scale(None, "gap", 0.0))
+    bound_how = f"idle core time over {format_number(slots)} cores, if the same work spread evenly"
+    if not changes:
+        return at_most(seen, bound_s, bound_how)
+    words = ["what ran alone were split into as many pieces as there are cores"] * int(rows.any())
+    words += ["the program took no time between submissions"] * int(gaps)
+    return by_replay(
+        seen,
+        tools,
+        *changes,
+        bound_s=bound_s,
+        bound_how=bound_how,
+        how=f"as if {' and '.join(words)}",
+        most_s=bound_s,
+        widen=(0.3, 1.0),
+    )
+
+
+def _long(seen: View) -> Mask:
+    """Say which attempts are long while their mates, who ran side by side, are done.
+
+    What waits for them is a straggler's loss. Of a chain every link is one that all wait for.
+    """
+    if "long for idle" in seen.memo:
+        kept: Mask = seen.memo["long for idle"]
+        return kept
+    rows = np.flatnonzero(seen.ran & (seen.group >= 0))
+    rows = rows[np.lexsort((seen.started[rows], seen.group[rows]))]
+    group = seen.group[rows]
+    span = float(np.nanmax(seen.ended[rows], initial=0.0)) + 1.0
+    latest = np.maximum.accumulate(seen.ended[rows] + group * 2 * span) - group * 2 * span
+    beside = np.zeros(len(rows), dtype=bool)
+    beside[1:] = (group[1:] == group[:-1]) & (seen.started[rows][1:] < latest[:-1] - 1e-3)
+    count = np.bincount(group, minlength=len(seen.groups) + 1)
+    wide = np.bincount(group[beside], minlength=len(count)) >= 0.34 * count
+    made: Mask = (outliers(seen) | long_ones(seen, comparable(seen))) & wide[seen.group]
+    seen.memo["long for idle"] = made
+    return made
 
 
 def _gap_title(seen: View, idle_s: float, slots: float) -> str:
@@ -196,11 +261,17 @@ def _masks(seen: View, line: Timeline) -> tuple[Mask, Mask]:
     last = float(seen.ended[seen.ran].max())
     inside = (line.start >= first - 1e-9) & (line.start < last) & (line.slots > 0.5)
     calm = inside & (line.waiting < 0.5) & (line.moving < 0.5)
-    long = outliers(seen)
+    held = memory_held(seen, line)
+    free = free_cores(seen, line)
+    calm &= ~held
+    for made in shipments(seen):  # The client was busy with a graph's data: that is its cause.
+        calm &= ~((line.start >= made.last_s - 1e-9) & (line.start < made.sent_s + SHIPPED_S))
+    long = _long(seen)
     normal = line.running - line.count(seen.started[long], seen.ended[long])
-    some = calm & (normal > 0.5) & (line.free > 0.5)
+    some = calm & (normal > 0.5) & (free > 0.5)
+    full = held | (free < 0.5) | (line.waiting > 0.5)
     none = calm & (line.running < 0.5) & (line.known < 0.5)
-    return _lasting(line, some, _last_waves(seen, line)), _lasting(line, none, None)
+    return _lasting(line, some, (*_last_waves(seen, line), full)), _lasting(line, none, None)
 
 
 def _last_waves(seen: View, line: Timeline) -> tuple[Floats, Floats]:
@@ -217,7 +288,7 @@ def _last_waves(seen: View, line: Timeline) -> tuple[Floats, Floats]:
         Median duration of the wide step's task that ends last before each segment's end.
     """
     count = np.bincount(seen.group[seen.ran & (seen.group >= 0)], minlength=len(seen.groups) + 1)
-    wide = seen.ran & (count >= 2 * float(seen.slots or 1.0))[seen.group] & (seen.group >= 0)
+    wide = seen.ran & (count >= 2 * places(seen))[seen.group] & (seen.group >= 0)
     plain = line.running - line.count(seen.started[wide], seen.ended[wide])
     rows = np.flatnonzero(wide)
     if not rows.size:
@@ -228,7 +299,7 @@ def _last_waves(seen: View, line: Timeline) -> tuple[Floats, Floats]:
     return plain, np.where(at >= 0, median[np.maximum(at, 0)], 0.0)
 
 
-def _lasting(line: Timeline, mask: Mask, waves: tuple[Floats, Floats] | None) -> Mask:
+def _lasting(line: Timeline, mask: Mask, waves: tuple[Floats, Floats, Mask] | None) -> Mask:
     """Keep stretches of consecutive segments that last, drop mere latency and last waves."""
     if not mask.any():
         return mask
@@ -241,9 +312,8 @@ def _lasting(line: Timeline, mask: Mask, waves: tuple[Floats, Floats] | None) ->
     if waves is not None:
         plain = np.concatenate([[0.0], np.cumsum(waves[0] * line.dt)])
         only_wide = plain[ends] - plain[starts] < 1e-9
-        # A wave follows a time in which all cores were full, or more tasks waited.
-        before = np.maximum(starts - 1, 0)
-        full = (starts > 0) & ((line.free[before] < 0.5) | (line.waiting[before] > 0.5))
+        # A wave follows a time in which all cores (or the memory) were full, or more tasks waited.
+        full = (starts > 0) & waves[2][np.maximum(starts - 1, 0)]
         lasts &= ~(only_wide & full & (length <= 1.25 * waves[1][ends - 1]))
     keep = np.zeros(len(mask) + 1, dtype=np.int64)
     np.add.at(keep, starts[lasts], 1)

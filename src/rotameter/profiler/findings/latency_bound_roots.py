@@ -35,6 +35,8 @@ SLOWEST_TRIP_S = 0.03
 """No round trip from worker to scheduler and back takes longer."""
 
 RAISE_TO = 4.0
+MOST_INPUTS = 5
+"""Groups that depend on fewer tasks in all are roots to distributed."""
 
 
 class Advisor:
@@ -49,7 +51,7 @@ class Advisor:
             return []
         saturation = settings(seen).get("worker-saturation", np.nan)
         value = float("nan") if saturation is None else float(saturation)
-        good = seen.ran & seen.ok & seen.root & (seen.group >= 0)
+        good = seen.ran & seen.ok & rootish(seen) & (seen.group >= 0)
         count = np.bincount(seen.group[good], minlength=len(seen.groups) + 1)[:-1]
         median = group_median(seen, seen.wall, good)[:-1]
         suspects = np.flatnonzero((count >= MIN_TASKS) & (median < LONGEST_S))
@@ -110,6 +112,7 @@ class Advisor:
                     if extra is not None
                     else "Watch memory: output sizes were not recorded."
                 )
+                + " Doing several in one task saves the rest of it."
             ),
             change=(
                 f'dask.config.set({{"distributed.scheduler.worker-saturation": {RAISE_TO}}})'
@@ -117,6 +120,33 @@ class Advisor:
             ),
             apply={"order": {"value": RAISE_TO}},
         )
+
+
+def rootish(seen: View) -> Mask:
+    """Say which attempts the scheduler takes for roots, and queues.
+
+    As distributed does: groups of more than twice as many tasks as there are threads, which depend
+    on groups of fewer than five tasks in all.
+    """
+    n_groups = len(seen.groups)
+    mine = seen.ran & (seen.group >= 0)
+    group_of = np.full(len(seen.task_ids) + 1, -1, dtype=np.int64)
+    group_of[seen.task[mine]] = seen.group[mine]
+    task, on = seen.deps
+    known = (task >= 0) & (on >= 0)
+    group, on = group_of[task[known]], on[known]
+    known = group >= 0
+    width = len(seen.task_ids) + 1
+    # What it depends on counts by whole groups; a task without a group is one of its own.
+    source = np.where(group_of[on] >= 0, group_of[on], n_groups + on)[known]
+    pairs = np.unique(group[known] * (n_groups + width) + source)
+    count = np.bincount(seen.group[mine], minlength=n_groups)
+    of = pairs % (n_groups + width)
+    size = np.where(of < n_groups, np.append(count, 1)[np.minimum(of, n_groups)], 1)
+    inputs = np.bincount(pairs // (n_groups + width), size, minlength=n_groups)
+    roots = (inputs < MOST_INPUTS) & (count > 2 * (seen.slots or 0.0))
+    mask: Mask = seen.root | (mine & np.append(roots, False)[seen.group])
+    return mask
 
 
 def _largest(size: Floats) -> float | None:

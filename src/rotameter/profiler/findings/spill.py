@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.findings.base import Tools, price, severity_of, worth_saying
+from rotameter.profiler.findings._pressure import Relieved, disk_seconds, run_span
+from rotameter.profiler.findings._replayed import Cost, by_replay
+from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.culprit import enough_memory, readable, round_up
 from rotameter.profiler.findings.deaths import LAST_MOMENTS_S
+from rotameter.profiler.findings.root_overproduction import ahead
+from rotameter.profiler.findings.unmanaged_memory import owned_workers
 from rotameter.profiler.occupancy import WAITING, occupancy, paused_spans, sweep
 from rotameter.profiler.view import View, view
 from rotameter.units import format_bytes, format_number, format_seconds
@@ -16,34 +20,45 @@ from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
-    from rotameter.profiler.view import Codes, Floats
+    from rotameter.profiler.view import Codes, Floats, Mask
 
 __all__ = ["Advisor"]
 
 
 class Advisor:
-    """Find time lost to spilling and pauses, and memory that nothing accounts for."""
+    """Find time lost to spilling and pauses because results did not fit."""
 
     name = "spill"
 
     def check(self, trace: Trace, tools: Tools) -> list[Finding]:
-        """Look for spilling, pauses and growing unmanaged memory."""
+        """Look for spilling and pauses."""
         seen = view(trace)
-        if not seen.n:
-            return []
-        lost = _lost(seen)
-        found = []
-        cost = lost["total_s"] / float(seen.slots or 1.0)
+        if not seen.n or ahead(seen) is not None:
+            return []  # What was made too early filled memory: root_overproduction tells of it.
+        workers = ~owned_workers(seen)
+        workers[-1] = False
+        lost = _lost(seen, workers)
         stuck = _never_ran(seen) if lost["stuck"] else None
-        if worth_saying(seen, cost) or stuck:
-            found.append(self._spill(seen, lost, cost, stuck))
-        growth = _unmanaged(seen)
-        if growth is not None:
-            found.append(growth)
-        return found
+        cost = self._cost(seen, tools, lost, workers)
+        if cost is None and not stuck:
+            return []
+        return [self._spill(seen, lost, cost, stuck)]
+
+    def _cost(self, seen: View, tools: Tools, lost: dict[str, float], workers: Mask) -> Cost | None:
+        bound = lost["total_s"] / float(seen.slots or 1.0)
+        if not bound > 0:
+            return None
+        return by_replay(
+            seen,
+            tools,
+            Relieved(seen, workers),
+            bound_s=bound,
+            bound_how=_bound_how(seen),
+            how="as if nothing had been written out and no worker paused",
+        )
 
     def _spill(
-        self, seen: View, lost: dict[str, float], cost: float, stuck: tuple[int, int] | None
+        self, seen: View, lost: dict[str, float], cost: Cost | None, stuck: tuple[int, int] | None
     ) -> Finding:
         written = max(_total(seen, "spill_total_bytes"), lost["bytes"])
         most = _peak_spilled(seen)
@@ -56,22 +71,22 @@ class Advisor:
         paused = bool(stuck) or lost["paused_s"] > lost["disk_s"]
         # What a pause waits to be freed, and cannot be written to disk, is not a kept result.
         kept = paused and np.isfinite(limit) and needed < 0.05 * limit
-        priced = {**price(seen, cost), "cost_how": _cost_how(seen)}
-        if stuck and not worth_saying(seen, cost):
-            priced = {
+        priced: dict[str, Any] = (
+            cost.fields
+            if cost is not None
+            else {
                 "cost_s": None,
                 "cost_how": "cannot be told: the workers were still paused at the end",
             }
-        interval = (round(0.5 * cost, 6), round(min(2.0 * cost, seen.makespan or 0), 6))
+        )
         return Finding(
             code="RM105",
             kind="spill",
-            severity="critical" if stuck else severity_of(seen, cost),
+            severity="critical" if stuck or cost is None else cost.severity,
             title=_title(lost, written, stuck, paused),
             groups=_touched(seen),
             evidence=_evidence(lost, written, most, limit, stuck),
             **priced,
-            cost_s_interval80=interval if priced["cost_s"] is not None else None,
             confidence="medium",
             advice=(
                 "Give workers more memory"
@@ -96,10 +111,10 @@ class Advisor:
         )
 
 
-def _cost_how(seen: View) -> str:
+def _bound_how(seen: View) -> str:
     return (
         f"time that workers stood paused or wrote and read spilled data, each worker's "
-        f"cores waiting, over {format_number(seen.slots)} cores; an estimate"
+        f"cores waiting, over {format_number(seen.slots)} cores"
     )
 
 
@@ -176,18 +191,19 @@ def _union(worker: Codes, starts: Floats, ends: Floats, stride: float) -> float:
     return float(np.diff(edges)[levels[:-1, 0] > 0.5].sum())
 
 
-def _lost(seen: View) -> dict[str, float]:
+def _lost(seen: View, workers: Mask) -> dict[str, float]:
     """Add up the core-seconds that disk and pauses took."""
     disk = seen.intervals("disk")
     stride = 2 * float(seen.makespan or 0.0) + 1e4
     cores = np.ones(len(seen.workers) + 1)
     cores[seen.lives["worker"]] = np.nan_to_num(seen.lives["cores"], nan=1.0)
-    known = disk["worker"] >= 0
+    known = (disk["worker"] >= 0) & workers[disk["worker"]]
     recorded = _union(disk["worker"][known], disk["start"][known], disk["end"][known], stride)
-    counters = _total(seen, "spill_total_s") + _total(seen, "unspill_total_s")
-    tasks = float(np.nansum(seen.number("spill_s")))
-    first, last = _run_span(seen)
+    counted = float(disk_seconds(seen)[workers].sum())
+    first, last = run_span(seen)
     code, starts, ends = paused_spans(seen)
+    mine = workers[code]
+    code, starts, ends = code[mine], starts[mine], ends[mine]
     closed = float(seen.lives["ended"].max()) if len(seen.lives) else np.inf
     stuck = bool((ends >= closed - LAST_MOMENTS_S).any())
     starts, ends = np.clip(starts, first, last), np.clip(ends, first, last)
@@ -196,14 +212,14 @@ def _lost(seen: View) -> dict[str, float]:
         _union(code[code == c], starts[code == c], ends[code == c], stride) for c in np.unique(code)
     ]
     # Writing and reading spilled data holds a worker's event loop: none of its cores is fed.
-    disk_s = max(recorded, counters, tasks)
+    disk_s = max(recorded, counted)
     mean_cores = float(np.mean(cores[seen.lives["worker"]])) if len(seen.lives) else 1.0
     # What ran meanwhile in a paused worker was not lost.
     swept = occupancy(seen)
     held = 0.0
     if swept:
         rate = swept.waiting[:, WAITING.index("paused")]
-        lives = seen.lives
+        lives = seen.lives[workers[seen.lives["worker"]]]
         begin, end = (np.clip(lives[name], first, last) for name in ("started", "ended"))
         held = float(swept.integral(rate, lives["worker"], begin, end).sum())
     return {
@@ -217,14 +233,6 @@ def _lost(seen: View) -> dict[str, float]:
         "n": len(disk["start"]),
         "n_paused": len(starts),
     }
-
-
-def _run_span(seen: View) -> tuple[float, float]:
-    """From the first submission (or start) to the last end of a task."""
-    firsts = [t for t in (seen.submitted, seen.ready, seen.started) if not np.isnan(t).all()]
-    if not firsts or np.isnan(seen.ended).all():
-        return -np.inf, np.inf
-    return float(min(np.nanmin(t) for t in firsts)), float(np.nanmax(seen.ended))
 
 
 def _never_ran(seen: View) -> tuple[int, int] | None:
@@ -265,55 +273,3 @@ def _touched(seen: View) -> tuple[str, ...]:
         if order:
             return tuple(seen.groups[g] for g in order[:3])
     return ()
-
-
-def _unmanaged(seen: View) -> Finding | None:
-    """Look for memory that neither results nor running tasks explain, and that keeps growing."""
-    code, at, rss = seen.samples("rss_bytes")
-    managed_code, managed_at, managed = seen.samples("managed_bytes")
-    if at.size < 20 or managed_at.size < 20:
-        return None
-    worst: tuple[float, int, float, int] | None = None
-    limits = {int(life["worker"]): float(life["memory"]) for life in seen.lives}
-    for worker in np.unique(code[code >= 0]):
-        mine = (code == worker) & ~np.isnan(at) & ~np.isnan(rss)
-        theirs = (managed_code == worker) & ~np.isnan(managed_at)
-        if mine.sum() < 20 or theirs.sum() < 2:
-            continue
-        order = np.argsort(at[mine], kind="stable")
-        t, r = at[mine][order], rss[mine][order]
-        place = np.argsort(managed_at[theirs], kind="stable")
-        free = r - np.interp(t, managed_at[theirs][place], managed[theirs][place])
-        # The lows of each tenth: running tasks make peaks, a leak lifts the floor.
-        floors = np.array([part.min() for part in np.array_split(free, 10)])
-        grown = float(floors[-1] - floors[1])
-        steady = float(np.corrcoef(np.argsort(np.argsort(floors)), np.arange(10))[0, 1])
-        limit = limits.get(int(worker), np.nan)
-        big = grown > 0.2 * limit if np.isfinite(limit) else grown > 1e9
-        if steady >= 0.9 and big and (worst is None or grown > worst[0]):
-            worst = (grown, int(worker), float(t[-1] - t[0]), int(mine.sum()))
-    if worst is None:
-        return None
-    grown, worker, span, n = worst
-    limit = limits.get(worker, float("nan"))
-    return Finding(
-        code="RM105",
-        kind="unmanaged_memory",
-        severity="warning",
-        title=(
-            f"Memory that no result explains grew by {format_bytes(grown)} in "
-            f"{format_seconds(span)} on one worker"
-        ),
-        evidence=(
-            Evidence("growth", round(grown), "B", "lows of RSS less managed, tenth by tenth", n),
-            Evidence("memory limit", limit if np.isfinite(limit) else None, "B", "recorded"),
-        ),
-        cost_s=None,
-        cost_how="no time was lost yet; at this pace the limit is reached",
-        confidence="medium",
-        advice=(
-            "Release what tasks keep (caches, open files, module-level lists); if it is the "
-            "allocator, have it give memory back sooner."
-        ),
-        change="MALLOC_TRIM_THRESHOLD_=65536 MALLOC_ARENA_MAX=2  # in the workers' environment",
-    )

@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rotameter.profiler.findings.base import (
-    Tools,
-    group_median,
-    price,
-    severity_of,
-    worth_saying,
-)
+from rotameter.profiler.findings._replayed import by_replay
+from rotameter.profiler.findings.base import Tools, group_median, worth_saying
 from rotameter.profiler.occupancy import ready_times, timeline
+from rotameter.profiler.replaying.changes import Scale
 from rotameter.profiler.view import View, is_dask, view
 from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
-    from rotameter.profiler.view import Floats, Mask
+    from rotameter.profiler.view import Codes, Floats, Mask
 
 __all__ = ["Advisor", "could_matter", "unused_while_ready"]
 
@@ -86,10 +82,19 @@ class Advisor:
         suspects = np.flatnonzero(
             (count[:-1] >= MIN_TASKS) & (median[:-1] < LONGEST_S) & worth_saying(seen, bound)
         )
-        found = [self._group(seen, int(g), float(median[g]), good) for g in suspects]
+        if suspects.size and _scheduler_busy(seen, tools):
+            return []  # Each of them waits for what keeps the scheduler busy, not for its like.
+        held = _held_back(trace, suspects)
+        found = [
+            self._group(seen, tools, int(g), float(median[g]), good)
+            for g in suspects
+            if seen.groups[g] not in held
+        ]
         return [finding for finding in found if finding is not None]
 
-    def _group(self, seen: View, group: int, median_s: float, good: Mask) -> Finding | None:
+    def _group(
+        self, seen: View, tools: Tools, group: int, median_s: float, good: Mask
+    ) -> Finding | None:
         rows = good & (seen.group == group)
         n = int(rows.sum())
         lost = unused_while_ready(seen, rows)
@@ -103,12 +108,27 @@ class Advisor:
         target_s = TIMES_OVERHEAD * max(overhead_s, USUAL_OVERHEAD_S)
         factor = max(2, math.ceil(target_s / max(median_s, USUAL_OVERHEAD_S / 20)))
         factor = min(factor, max(2, n // max(2, math.ceil(4 * slots))))
-        saving = cost * (1 - 1 / factor)
+        made = by_replay(
+            seen,
+            tools,
+            # The engine's work on a task is done once for all that it does; what trickles out of
+            # a queue at the rate of single tasks does so no more.
+            Scale(rows, "overhead", 1.0 / factor),
+            Scale(rows, "wait", 0.0),
+            bound_s=cost * (1 - 1 / factor),
+            bound_how=(
+                f"{format_seconds(lost)} of core time free while tasks were ready, over "
+                f"{format_number(slots)} cores, less 1/{factor} that stays"
+            ),
+            how=f"as if each task did the work of {factor}",
+        )
+        if made is None:
+            return None
         label = seen.label(group)
         return Finding(
             code="RM102",
             kind="tiny_tasks",
-            severity=severity_of(seen, saving),
+            severity=made.severity,
             title=(
                 f"{n:,} tasks of {label} take {format_seconds(median_s)} each; "
                 f"running one costs another {format_seconds(overhead_s)}"
@@ -127,12 +147,7 @@ class Advisor:
                 ),
                 Evidence("slots", slots, "cores", "workers' recorded cores", len(seen.lives)),
             ),
-            **price(seen, saving),
-            cost_s_interval80=(round(0.5 * saving, 6), round(saving, 6)),
-            cost_how=(
-                f"{format_seconds(lost)} of core time free while tasks were ready, over "
-                f"{format_number(slots)} cores, less 1/{factor} that stays; low end: half of it"
-            ),
+            **made.fields,
             confidence="high" if n >= 4 * MIN_TASKS else "medium",
             advice=(
                 f"Do about {factor} times as much in one task: larger chunks or partitions, or "
@@ -146,3 +161,19 @@ class Advisor:
             ),
             apply={"task_granularity": {"factor": float(factor)}},
         )
+
+
+def _held_back(trace: Trace, suspects: Codes) -> set[str]:
+    """Name the groups that a setting of the scheduler holds back: it is what is said of them."""
+    from rotameter.profiler.findings.latency_bound_roots import Advisor as Held
+
+    if not suspects.size:
+        return set()
+    return {name for finding in Held().check(trace, Tools()) for name in finding.groups}
+
+
+def _scheduler_busy(seen: View, tools: Tools) -> bool:
+    from rotameter.profiler.findings.scheduler_bound import load
+
+    found = load(seen, tools)
+    return found is not None and found.busy

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rotameter.profiler.findings.base import Tools, price, severity_of, worth_saying
+from rotameter.profiler.findings._death_cost import loss_of, never_done, priced, replayed
+from rotameter.profiler.findings._limits import at_their_limit
+from rotameter.profiler.findings.base import Tools, severity_of, worth_saying
 from rotameter.profiler.findings.culprit import (
     SAFE_RATIO,
     Culprit,
@@ -19,7 +21,7 @@ from rotameter.profiler.findings.culprit import (
 )
 from rotameter.profiler.findings.deaths import CRASHES, Death, collect, nannies_gone, signal_name
 from rotameter.profiler.view import View, short, view
-from rotameter.units import format_bytes, format_number, format_seconds
+from rotameter.units import format_bytes, format_number
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from rotameter.values import Severity
 
 __all__ = ["Advisor"]
-
-LONGEST_RESTART_S = 60.0
 
 _LIFETIME = "dask worker … --lifetime 55m --lifetime-stagger 4m --lifetime-restart  # < walltime"
 
@@ -56,6 +56,8 @@ class Advisor:
         """Look for workers that ended unexpectedly, each kind of death by itself."""
         seen = view(trace)
         deaths = collect(seen)
+        stopped = at_their_limit(seen, deaths)  # walltime_loss tells of them.
+        deaths = [death for death in deaths if death not in stopped]
         if not deaths:
             return []
         kinds: dict[tuple[Any, ...], list[Death]] = defaultdict(list)
@@ -64,13 +66,13 @@ class Advisor:
         found = []
         for some in kinds.values():
             make = self._memory if some[0].of_memory else self._plain
-            loss = _loss(seen, some)
+            loss = replayed(seen, tools, some, loss_of(seen, some))
             if _matters(seen, some, loss["total_s"]):
                 found.append(make(seen, some, loss, tools))
         return found
 
     def _memory(
-        self, seen: View, deaths: list[Death], loss: dict[str, float], tools: Tools
+        self, seen: View, deaths: list[Death], loss: dict[str, Any], tools: Tools
     ) -> Finding:
         culprit = blame(seen, deaths)
         limits = [death.limit_bytes for death in deaths if death.limit_bytes]
@@ -100,14 +102,13 @@ class Advisor:
                 *_evidence(deaths, loss),
                 *(_memory_evidence(culprit, limit, threads, fit) if culprit else ()),
             ),
-            **price(seen, loss["total_s"]),
-            cost_how=_how(seen, loss),
+            **priced(seen, loss),
             confidence=_confidence(culprit, deaths, threads, fit),
             **_advice(culprit, held, threads, fit, factor),
         )
 
     def _plain(
-        self, seen: View, deaths: list[Death], loss: dict[str, float], tools: Tools
+        self, seen: View, deaths: list[Death], loss: dict[str, Any], tools: Tools
     ) -> Finding:
         cause, ran = deaths[0].cause, _ran(deaths)
         if cause == "silent" and not ran:
@@ -154,14 +155,13 @@ class Advisor:
             title=f"{_times(len(deaths))} {_end(deaths[0])}{beside}",
             groups=ran,
             evidence=tuple(_evidence(deaths, loss)),
-            **price(seen, loss["total_s"]),
-            cost_how=_how(seen, loss),
+            **priced(seen, loss),
             confidence="medium" if cause != "silent" else "low",
             advice=advice[cause],
             change=changes.get(cause),
         )
 
-    def _left(self, seen: View, deaths: list[Death], loss: dict[str, float]) -> Finding:
+    def _left(self, seen: View, deaths: list[Death], loss: dict[str, Any]) -> Finding:
         """Tell of workers that nothing ran on, whose results had to be computed again."""
         names = {death.worker for death in deaths}
         rows = np.flatnonzero(seen.superseded & (seen.worker >= 0) & (seen.group >= 0))
@@ -181,8 +181,7 @@ class Advisor:
                 *_evidence(deaths, loss),
                 Evidence("tasks computed again", len(mine), "", "counted", len(mine)),
             ),
-            **price(seen, loss["total_s"]),
-            cost_how=_how(seen, loss),
+            **priced(seen, loss),
             confidence="low",
             advice=(
                 "If they were scaled down, let them hand over their results first (retire them, "
@@ -209,7 +208,7 @@ def _kind(death: Death) -> tuple[Any, ...]:
 
 def _severity(seen: View, deaths: list[Death], cost: float) -> Severity:
     """Grade deaths: work that was never done is critical, else what they cost says it."""
-    if _never_done(seen, deaths) or severity_of(seen, cost) == "critical":
+    if never_done(seen, deaths) or severity_of(seen, cost) == "critical":
         return "critical"
     return "warning"
 
@@ -218,13 +217,7 @@ def _matters(seen: View, deaths: list[Death], cost: float) -> bool:
     """Say whether deaths cost something, or took work along that was never done."""
     if seen.makespan is None or worth_saying(seen, cost):
         return True
-    return _never_done(seen, deaths)
-
-
-def _never_done(seen: View, deaths: list[Death]) -> bool:
-    names = {death.worker for death in deaths}
-    rows = np.flatnonzero(seen.never_ok & (seen.worker >= 0))
-    return any(seen.workers[code] in names for code in np.unique(seen.worker[rows]))
+    return never_done(seen, deaths)
 
 
 def _ran(deaths: list[Death]) -> tuple[str, ...]:
@@ -311,7 +304,7 @@ def _title(
     return f"{text}; {room}, {fit if fit else 'none'} fit{'s' if fit == 1 else ''}"
 
 
-def _evidence(deaths: list[Death], loss: dict[str, float]) -> list[Evidence]:
+def _evidence(deaths: list[Death], loss: dict[str, Any]) -> list[Evidence]:
     n = len(deaths)
     found = [Evidence("workers that died", n, "", "nanny, scheduler and exit records", n)]
     for cause in sorted({death.cause for death in deaths}):
@@ -440,54 +433,3 @@ def _advice(
             "task_granularity": {"factor": 1.0 / pieces},
         },
     }
-
-
-def _loss(seen: View, deaths: list[Death]) -> dict[str, float]:
-    """Add up what deaths cost: work lost, work done again, cores missing until replaced."""
-    codes = {name: code for code, name in enumerate(seen.workers)}
-    dead = np.zeros(len(seen.workers) + 1, dtype=bool)
-    missed = np.zeros(len(seen.workers) + 1, dtype=bool)
-    for death in deaths:
-        if death.worker in codes:
-            dead[codes[death.worker]] = True
-            # One that went as asked or without a word, and idle, may not have been wanted.
-            missed[codes[death.worker]] = bool(death.executing or death.queued) or (
-                death.cause not in ("silent", "walltime")
-            )
-    on_dead = dead[seen.worker] & (seen.worker >= 0)
-    taken = on_dead & seen.outcome_in("oom", "worker_lost") & seen.ran
-    lost = float(np.nansum(np.where(taken, seen.ended - seen.started, 0.0)))
-    redone = float(np.nansum(np.where(seen.superseded & on_dead, seen.wall, 0.0)))
-    gap = _gaps(seen, missed)
-    slots = seen.slots or 1.0
-    return {
-        "lost_s": lost,
-        "redone_s": redone,
-        "gap_s": gap,
-        "total_s": min((lost + redone + gap) / slots, seen.makespan or 0.0),
-    }
-
-
-def _gaps(seen: View, dead: Any) -> float:
-    """Integrate cores missing from each death to the next worker's start (or the run's end)."""
-    end = float(np.nanmax(seen.ended)) if not np.isnan(seen.ended).all() else 0.0
-    births = np.sort(seen.lives["started"])
-    used = np.zeros(len(births), dtype=bool)
-    total = 0.0
-    for life in np.sort(seen.lives[dead[seen.lives["worker"]]], order="ended"):
-        at = float(life["ended"])
-        later = np.flatnonzero((births >= at) & ~used)
-        back = min(at + LONGEST_RESTART_S, end)
-        if later.size:
-            used[later[0]] = True
-            back = min(back, float(births[later[0]]))
-        total += max(0.0, back - at) * float(np.nan_to_num(life["cores"], nan=1.0))
-    return total
-
-
-def _how(seen: View, loss: dict[str, float]) -> str:
-    return (
-        f"({format_number(loss['lost_s'])} lost + {format_number(loss['redone_s'])} redone + "
-        f"{format_number(loss['gap_s'])} core·s missing) over {format_number(seen.slots)} cores, "
-        f"at most the run ({format_seconds(seen.makespan)})"
-    )

@@ -129,7 +129,8 @@ def _when(seen: View, rows: Codes, begun: Floats, edges: Edges, origin: float) -
     # An engine that submits a task as its inputs end has no wait of its own.
     last = np.full(len(rows), -np.inf)
     np.maximum.at(last, edges[0], (seen.ended[rows] - origin)[edges[1]])
-    return np.where(np.isfinite(last) & (when >= last - SLACK_S), np.nan, when)
+    follows = (when >= last - SLACK_S) & (when <= last + FOLLOWS_S)
+    return np.where(follows, np.nan, when)
 
 
 def _batches(seen: View, rows: Codes, when: Floats) -> tuple[Codes, Floats]:

@@ -1,0 +1,187 @@
+"""Work that was done in vain or twice: which attempts, and what the run is without them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rotameter.profiler.findings._basis import basis
+from rotameter.profiler.findings._replayed import Cost, by_replay
+from rotameter.profiler.findings._resources import asked_cores
+from rotameter.profiler.findings.base import price, severity_of, worth_saying
+from rotameter.profiler.replaying.changes import Drop
+
+if TYPE_CHECKING:
+    from rotameter.profiler.findings.base import Tools
+    from rotameter.profiler.replaying.changes import Change
+    from rotameter.profiler.view import Mask, View
+
+__all__ = ["in_vain", "memory_kills", "redone", "spent_s", "without"]
+
+KILLED = (137.0, -9.0)
+"""Exit codes of what SIGKILL ended: in a batch job mostly the kernel, for memory."""
+
+LARGE_RATIO = 0.05
+"""What was spent in vain off the path of the run is worth a line from this part of all."""
+
+_OFF_PATH = "the run would not be shorter, as other work went on meanwhile"
+
+
+def memory_kills(seen: View) -> Mask:
+    """Say which attempts were surely or probably killed for memory."""
+    made: Mask = seen.outcome_in("oom") | (
+        seen.outcome_in("failed") & np.isin(seen.number("exit_code"), KILLED)
+    )
+    return made
+
+
+def redone(seen: View, rows: Mask) -> Mask:
+    """Say which of some attempts were followed by another attempt of their task."""
+    last = np.full(len(seen.task_ids) + 1, -np.inf)
+    begun = np.nan_to_num(seen.started, nan=-np.inf)
+    np.maximum.at(last, seen.task, begun)
+    made: Mask = rows & (seen.task >= 0) & (last[seen.task] > begun)
+    return made
+
+
+def without(
+    seen: View,
+    tools: Tools,
+    rows: Mask,
+    *,
+    how: str,
+    bound_how: str,
+    more: tuple[Change, ...] = (),
+    whole: bool = False,
+) -> Cost | None:
+    """Price attempts that need not have been made.
+
+    Parameters
+    ----------
+    rows : ndarray of bool, shape (n,)
+    how, bound_how : str
+        What the replay assumes; where the bound comes from if there is none.
+    more : tuple of Change
+        What else would be different, applied last.
+    whole : bool
+        Take the saving from the recorded length itself, not from its replay: for what a replay of
+        the record cannot know (the waits behind cached tasks), but one of the better run need not.
+
+    Returns
+    -------
+    Cost or None
+        None where the run would be hardly shorter and little was spent on them.
+    """
+    most = spent_s(seen, rows)
+    if not worth_saying(seen, most):
+        return in_vain(seen, rows, _OFF_PATH)
+    base = basis(seen, tools)
+    slots = max(1.0, seen.slots or 1.0)
+    if base is not None and whole and tools.replay is not None:
+        return _from_record(seen, tools, base, (Drop(rows), *more), how)
+    if base is not None:
+        cost = by_replay(
+            seen,
+            tools,
+            *base,
+            Drop(rows),
+            *more,
+            base=base,
+            bound_s=float(np.nansum(seen.wall[rows])) / slots,
+            bound_how=bound_how,
+            how=how,
+        )
+        if cost is not None:
+            return _with_held(seen, _at_most(seen, cost, most), rows)
+    why = (
+        _OFF_PATH
+        if base is not None
+        else "jobs of a log make no run of their own: nothing ends sooner without them"
+    )
+    return in_vain(seen, rows, why)
+
+
+def _from_record(
+    seen: View, tools: Tools, base: tuple[Change, ...], better: tuple[Change, ...], how: str
+) -> Cost | None:
+    """Give what the record is longer than a replay of the better run."""
+    replay, record = tools.replay, seen.makespan or 0.0
+    was = replay.makespan(*base) if replay is not None else None
+    made = replay.makespan(*base, *better) if replay is not None else None
+    if was is None or made is None or not worth_saying(seen, record - made):
+        return None
+    mid, off = record - made, abs(record - was)
+    fields = {
+        **price(seen, mid),
+        "cost_s_interval80": (round(max(0.0, mid - off), 6), round(min(mid + off, record), 6)),
+        "cost_how": (
+            f"{how}; the record less a replay of that; the replay of the run itself is "
+            f"{100 * off / record:.1f} % off"
+        ),
+    }
+    return Cost(mid, fields, severity_of(seen, mid))
+
+
+def spent_s(seen: View, rows: Mask) -> float:
+    """Give the seconds that attempts took, with the waits before what came after them.
+
+    Without them a run is shorter by no more than that, but for the luck of an order that happens
+    to fit better: that is not their doing.
+    """
+    order = np.lexsort((np.nan_to_num(seen.started, nan=np.inf), seen.task))
+    gap = np.zeros(seen.n)
+    same = (np.diff(seen.task[order]) == 0) & (seen.task[order][1:] >= 0)
+    before, after = order[:-1][same], order[1:][same]
+    gap[before] = np.nan_to_num(np.maximum(seen.started[after] - seen.ended[before], 0.0))
+    return float((np.nan_to_num(seen.wall) + gap)[rows].sum())
+
+
+def _at_most(seen: View, cost: Cost, most_s: float) -> Cost:
+    """Keep a cost and its interval below what can have been lost."""
+    if cost.seconds <= most_s:
+        return cost
+    low, _ = cost.fields["cost_s_interval80"]
+    fields = {
+        **cost.fields,
+        **price(seen, most_s),
+        "cost_s_interval80": (min(low, round(most_s, 6)), round(most_s, 6)),
+    }
+    return Cost(most_s, fields, severity_of(seen, most_s))
+
+
+def _held(seen: View, rows: Mask) -> tuple[float, float]:
+    """Give the core-seconds and GB·h that attempts held."""
+    cores = np.maximum(np.nan_to_num(asked_cores(seen), nan=1.0), 0.0)
+    wall = np.nan_to_num(seen.wall)
+    memory = np.nan_to_num(seen.number("requested_memory_bytes"))
+    return float((wall * cores)[rows].sum()), float((wall * memory)[rows].sum()) / 3.6e12
+
+
+def _with_held(seen: View, cost: Cost, rows: Mask) -> Cost:
+    """Say what the attempts held, where it is not known what the workers did."""
+    if cost.fields["cost_core_h"] is not None:
+        return cost
+    core_s, gbh = _held(seen, rows)
+    fields = {
+        **cost.fields,
+        "cost_core_h": round(core_s / 3600.0, 9),
+        "cost_gbh": round(gbh, 9) if gbh > 0 else cost.fields["cost_gbh"],
+    }
+    return Cost(cost.seconds, fields, cost.severity)
+
+
+def in_vain(seen: View, rows: Mask, why: str, *, seconds: float | None = 0.0) -> Cost | None:
+    """Say what attempts held in vain, where it is a part of all that matters."""
+    core_s, gbh = _held(seen, rows)
+    total, _ = _held(seen, ~seen.outcome_in("cached") & ~seen.nested)
+    if total <= 0 or core_s < LARGE_RATIO * total:
+        return None
+    fields = {
+        "cost_s": seconds,
+        "cost_s_interval80": None,
+        "cost_gbh": round(gbh, 9) if gbh > 0 else None,
+        "cost_core_h": round(core_s / 3600.0, 9),
+        "cost_how": why,
+    }
+    return Cost(0.0, fields, "warning" if core_s >= 0.3 * total else "info")

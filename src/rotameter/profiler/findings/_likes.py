@@ -1,0 +1,195 @@
+"""What makes attempts of one group unlike each other: size, place, order, moment.
+
+Stragglers, skew, cold first tasks, slow workers and a change in mid-run all show as long attempts
+of a group. Each attempt is given to one of them, by what goes with its length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rotameter.profiler.findings.base import OUTLIER, group_median
+from rotameter.profiler.groups import moved, quantiles
+
+if TYPE_CHECKING:
+    from rotameter.profiler.view import Codes, Floats, Mask, View
+
+__all__ = ["Grown", "comparable", "grown_with", "long_ones", "sizes", "together"]
+
+FEWEST = 4
+"""Attempts of a group before one can be called unlike the others."""
+
+MOST_SHARE = 0.34
+"""Where more of a group are long, long is what it is like."""
+
+GROWN = 1.15
+"""Data this many times as large are more data."""
+
+APART_RATIO, APART_RANGES, APART_FEWEST = 1.25, 6.0, 8
+"""Where a group's tasks are very much alike, a quarter longer is far longer already: six ranges
+between the quartiles are no chance."""
+
+FEW_BYTES = {"input_bytes": 1e5, "output_bytes": 1e5, "read_bytes": 1e6, "write_bytes": 1e6}
+"""So few bytes are no work. A process that runs longer reads more of the system's own files, so
+that little that was read goes with the time and not the time with it."""
+
+
+def comparable(seen: View) -> Mask:
+    """Say which attempts can be compared: ended well, timed, of a group."""
+    if "comparable" not in seen.memo:
+        seen.memo["comparable"] = seen.ran & seen.ok & (seen.group >= 0) & (seen.wall > 0)
+    made: Mask = seen.memo["comparable"]
+    return made
+
+
+def sizes(seen: View) -> dict[str, Floats]:
+    """Give what each attempt had to do, by measure; NaN = unknown; shape (n,) each.
+
+    ``input_bytes`` is the size of all results that it depends on, wherever they were; what came
+    over the network says more of its place than of its work.
+    """
+    if "sizes" in seen.memo:
+        kept: dict[str, Floats] = seen.memo["sizes"]
+        return kept
+    output = seen.number("output_bytes")
+    result = np.full(len(seen.task_ids) + 1, np.nan)
+    good = seen.ok & ~np.isnan(output)
+    np.fmax.at(result, seen.task[good], output[good])
+    task, on = seen.deps
+    known = (task >= 0) & (on >= 0)
+    known[known] = ~np.isnan(result[on[known]])
+    total = np.zeros(len(seen.task_ids) + 1)
+    count = np.zeros(len(seen.task_ids) + 1, dtype=np.int64)
+    np.add.at(total, task[known], result[on[known]])
+    np.add.at(count, task[known], 1)
+    found = {
+        "input_bytes": np.where(count > 0, total, np.nan)[seen.task],
+        "read_bytes": moved(seen, "read")[0],
+        "output_bytes": output,
+        "write_bytes": moved(seen, "write")[0],
+    }
+    for name, fewest in FEW_BYTES.items():
+        top = np.zeros(len(seen.groups) + 1)
+        np.fmax.at(top, seen.group, np.nan_to_num(found[name]))
+        found[name] = np.where(top[seen.group] >= fewest, found[name], np.nan)
+    found |= _features(seen)
+    seen.memo["sizes"] = found
+    return found
+
+
+def _features(seen: View) -> dict[str, Floats]:
+    """Give numbers that were known before the run (rows, bytes …), as the trace has them."""
+    column = seen.tasks["features"]
+    if column.null_count == seen.n:
+        return {}
+    found: dict[str, Floats] = {}
+    for row, pairs in enumerate(column.to_pylist()):
+        for name, value in pairs or ():
+            if value is not None:
+                found.setdefault(str(name), np.full(seen.n, np.nan))[row] = float(value)
+    return {name: found[name] for name in sorted(found)[:8]}
+
+
+def long_ones(seen: View, rows: Mask) -> Mask:
+    """Say which attempts are far longer than their group's median, and are a minority in it.
+
+    Twice the median, as others call a straggler (Zaharia 2008 and Ananthanarayanan 2010 say half as
+    fast as usual), or less where the group is that narrow.
+    """
+    count = np.bincount(seen.group[rows], minlength=len(seen.groups) + 1)
+    median = group_median(seen, seen.wall, rows)
+    with np.errstate(invalid="ignore"):
+        long = rows & (seen.wall > OUTLIER * median[seen.group])
+        low, high = quantiles(seen.group[rows], seen.wall[rows], len(seen.groups), (0.25, 0.75))
+        clear = np.append(np.maximum(APART_RANGES * (high - low), 0.0), np.nan)[seen.group]
+        clear = np.maximum(clear, (APART_RATIO - 1.0) * median[seen.group])
+        clear[count[seen.group] < APART_FEWEST] = np.inf
+        long |= rows & (seen.wall - median[seen.group] > clear)
+    many = np.bincount(seen.group[long], minlength=len(seen.groups) + 1)
+    few = (count >= FEWEST) & (many <= np.maximum(1, MOST_SHARE * count))
+    made: Mask = long & few[seen.group]
+    return made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grown:
+    """Which attempts are long because they had more to do.
+
+    Attributes
+    ----------
+    ratio : ndarray of float64, shape (n,)
+        How many times the group's median the measure is that grew most in step with the time.
+    measure : list of str or None, one a group
+    is_ : ndarray of bool, shape (n,)
+    known : ndarray of bool, shape (n,)
+        Some measure of the group is on record.
+    """
+
+    ratio: Floats
+    measure: list[str | None]
+    is_: Mask
+    known: Mask
+
+
+def grown_with(seen: View, rows: Mask, long: Mask) -> Grown:
+    """Find the long attempts that had more data than their mates.
+
+    Work that grows with the square of its data or slower takes at most the square of the data's
+    ratio: data that grew by less than the root of the time's ratio do not explain the time.
+    """
+    if "grown" in seen.memo and seen.memo["grown"][0] is rows:
+        made: Grown = seen.memo["grown"][1]
+        return made
+    n_groups = len(seen.groups)
+    wall = seen.wall / group_median(seen, seen.wall, rows)[seen.group]
+    best = np.full(seen.n, np.nan)
+    known = np.zeros(seen.n, dtype=bool)
+    measure: list[str | None] = [None] * n_groups
+    for name, size in sizes(seen).items():
+        has = rows & (size > 0)
+        share = np.bincount(seen.group[has], minlength=n_groups + 1) / np.maximum(
+            np.bincount(seen.group[rows], minlength=n_groups + 1), 1
+        )
+        median = np.append(quantiles(seen.group[has], size[has], n_groups, (0.5,))[0], np.nan)
+        median[share < 0.8] = np.nan
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = size / median[seen.group]
+        known |= rows & ~np.isnan(ratio)
+        with np.errstate(invalid="ignore"):
+            explains = long & (ratio >= GROWN) & (ratio >= np.sqrt(wall))
+        for group in np.unique(seen.group[explains]).tolist():
+            measure[group] = measure[group] or name
+        best = np.fmax(best, ratio)
+    with np.errstate(invalid="ignore"):
+        is_ = long & (best >= GROWN) & (best >= np.sqrt(wall))
+    found = Grown(best, measure, is_, known)
+    seen.memo["grown"] = (rows, found)
+    return found
+
+
+def together(seen: View, rows: Codes, since_s: float) -> bool:
+    """Say whether attempts ended at one instant without having computed: all waited for one thing.
+
+    Parameters
+    ----------
+    rows : ndarray of int64
+        Long attempts.
+    since_s : float
+        Their usual length.
+    """
+    if len(rows) < 2:
+        return False
+    cpu = seen.number("cpu_s")[rows]
+    wall, ends = seen.wall[rows], seen.ended[rows]
+    extra = wall - since_s
+    if np.isnan(cpu).any():
+        return False
+    busy = cpu + np.nan_to_num(seen.number("io_s")[rows]) > 0.5 * wall
+    # On a crowded machine they wait for cores as well: then more CPU time than usual tells.
+    mates = group_median(seen, seen.number("cpu_s"), comparable(seen))[seen.group[rows]]
+    busy |= (cpu > OUTLIER * mates) & (cpu > 0.05)
+    near = float(np.ptp(ends)) <= max(0.05, 0.03 * float(extra.max())) + 2.0 * since_s
+    return bool(near and not busy.any())

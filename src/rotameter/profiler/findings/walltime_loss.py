@@ -1,0 +1,205 @@
+"""RM127 walltime_loss: jobs are killed at their time limit, and what they had done is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rotameter.profiler.findings._again import in_vain, redone, without
+from rotameter.profiler.findings._death_cost import loss_of, never_done, priced, replayed
+from rotameter.profiler.findings._limits import age_of, at_their_limit
+from rotameter.profiler.findings.base import Tools, severity_of, worth_saying
+from rotameter.profiler.findings.deaths import collect
+from rotameter.profiler.view import View, is_dask, short, view
+from rotameter.units import format_seconds, many
+from rotameter.values import Evidence, Finding
+
+if TYPE_CHECKING:
+    from rotameter.profiler.findings._replayed import Cost
+    from rotameter.profiler.trace import Trace
+    from rotameter.profiler.view import Mask
+
+__all__ = ["Advisor"]
+
+MOST_GROUPS = 3
+
+HEADROOM = 1.25
+"""Durations vary with machine and load: a quarter more than the longest that ended well."""
+
+STEP = 2.0
+"""A killed job would have taken longer than its limit; doubling finds how long in few tries."""
+
+
+class Advisor:
+    """Find jobs that ran into their time limit."""
+
+    name = "walltime_loss"
+
+    def check(self, trace: Trace, tools: Tools) -> list[Finding]:
+        """Look for attempts that ended at their time limit."""
+        seen = view(trace)
+        return [*_jobs(seen, tools), *_workers(seen, tools)]
+
+
+def _jobs(seen: View, tools: Tools) -> list[Finding]:
+    """Look for attempts that ended at their time limit."""
+    rows = seen.outcome_in("timeout") & ~np.isnan(seen.wall) & ~seen.nested & (seen.group >= 0)
+    if not rows.any():
+        return []
+    sums = np.bincount(seen.group[rows], seen.wall[rows], minlength=len(seen.groups))
+    order = [int(g) for g in np.argsort(-sums, kind="stable") if sums[g] > 0]
+    found = []
+    for group in order[:MOST_GROUPS]:
+        mine = rows & (seen.group == group)
+        again = redone(seen, mine)
+        cost = (
+            without(
+                seen,
+                tools,
+                again,
+                how="as if their first limit had been long enough",
+                bound_how="the time of the killed attempts over all cores",
+            )
+            if again.any()
+            else in_vain(
+                seen,
+                mine,
+                "they never ended well: how long they would have taken is unknown",
+                seconds=None,
+            )
+        )
+        if cost is not None:
+            found.append(_finding(seen, group, mine, cost))
+    return found
+
+
+def _workers(seen: View, tools: Tools) -> list[Finding]:
+    """Look for workers that were stopped at the time limit of their job, with what they held."""
+    deaths = at_their_limit(seen, collect(seen))
+    if not deaths:
+        return []
+    loss = replayed(seen, tools, deaths, loss_of(seen, deaths))
+    gone = never_done(seen, deaths)
+    if not gone and not worth_saying(seen, loss["total_s"]):
+        return []
+    ages = [age for death in deaths if (age := age_of(seen, death)) is not None]
+    age = float(np.median(ages)) if ages else None
+    ran = sorted({v.group for death in deaths for v in death.executing if v.group is not None})
+    beside = f" while {', '.join(f'`{short(name, 32)}`' for name in ran[:2])} ran" if ran else ""
+    at = f" ({format_seconds(age)})" if age else ""
+    life = max(1, int(0.9 * age / 60.0)) if age else 55
+    severity = severity_of(seen, loss["total_s"])
+    vain = format_seconds(loss["lost_s"] + loss["redone_s"])
+    return [
+        Finding(
+            code="RM127",
+            kind="walltime_loss",
+            severity="critical" if gone else severity,
+            title=(
+                f"{many(len(deaths), 'worker')} stopped at their job's time limit{at}{beside}; "
+                f"{vain} of work lost or done again"
+            ),
+            groups=tuple(ran[:5]),
+            evidence=(
+                Evidence(
+                    "workers stopped", len(deaths), "", "their log, or all at one age", len(deaths)
+                ),
+                Evidence(
+                    "age when stopped",
+                    None if age is None else round(age, 1),
+                    "s",
+                    "median",
+                    len(ages),
+                ),
+                Evidence("work lost with them", round(loss["lost_s"], 3), "core·s", "summed"),
+                Evidence("work done again", round(loss["redone_s"], 3), "core·s", "summed"),
+                Evidence(
+                    "cores missing until replaced",
+                    round(loss["gap_s"], 3),
+                    "core·s",
+                    "workers' lives",
+                ),
+            ),
+            **priced(seen, loss),
+            confidence="high" if any(death.reason for death in deaths) else "medium",
+            advice=(
+                "Stop workers before their limit, so that they hand over their results and the "
+                "cluster replaces them; or ask for a longer limit."
+            ),
+            change=(
+                f"dask worker … --lifetime {life}m --lifetime-stagger {max(1, life // 12)}m "
+                "--lifetime-restart  # ends before the limit"
+                if is_dask(seen.meta)
+                else None
+            ),
+        )
+    ]
+
+
+def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
+    label, n = seen.label(group), int(rows.sum())
+    of = int((seen.could_measure & (seen.group == group) & ~seen.nested).sum())
+    limits = seen.number("requested_wall_s")[rows]
+    limit = float(np.nanmedian(limits)) if not np.isnan(limits).all() else None
+    had = limit if limit is not None else float(np.nanmax(seen.wall[rows]))
+    longest, enough = _enough(seen, group, rows, had)
+    lost_s = float(np.nansum(seen.wall[rows]))
+    how = "a quarter above the longest that ended well" if longest else "twice the limit, at least"
+    return Finding(
+        code="RM127",
+        kind="walltime_loss",
+        severity=cost.severity,
+        title=(
+            f"{label}: {n:,} of {of:,} jobs were killed at their time limit "
+            f"({format_seconds(had)}), {format_seconds(lost_s)} of work lost"
+        ),
+        groups=(seen.groups[group],),
+        evidence=(
+            Evidence("killed at the limit", n, "", "recorded states", of),
+            Evidence("work lost", round(lost_s, 3), "s", "summed", n),
+            Evidence(
+                "time limit",
+                limit,
+                "s",
+                "median of the killed" if limit is not None else "not recorded",
+                n,
+            ),
+            Evidence(
+                "longest that ended well",
+                longest,
+                "s",
+                "measured" if longest else "none longer than the limit",
+            ),
+        ),
+        **cost.fields,
+        confidence="high" if longest else "medium",
+        advice=(
+            f"Ask for {format_seconds(enough)} ({how}), or save the state before the limit and go "
+            "on from there."
+        ),
+        change=_change(seen, group, enough),
+        apply=None,
+    )
+
+
+def _enough(seen: View, group: int, rows: Mask, had: float) -> tuple[float | None, float]:
+    """Give the longest duration that ended well, if above the limit, and a limit to ask for."""
+    killed = np.zeros(len(seen.task_ids) + 1, dtype=bool)
+    killed[seen.task[rows]] = True
+    good = seen.ok & (seen.group == group) & (seen.wall > 0)
+    top = float(seen.wall[good].max()) if good.any() else 0.0
+    if top > had:
+        return top, HEADROOM * top
+    return None, STEP * had
+
+
+def _change(seen: View, group: int, seconds: float) -> str | None:
+    minutes = max(1, int(np.ceil(seconds / 60.0)))
+    name = seen.groups[group]
+    lines: dict[Any, str] = {
+        "slurm": f"#SBATCH --time={minutes // 60:02d}:{minutes % 60:02d}:00",
+        "nextflow": f"process {{ withName: '{name}' {{ time = '{minutes} min' }} }}",
+        "snakemake": f"rule {name}:  resources: runtime={minutes}",
+    }
+    return lines.get(seen.meta.get("engine"))

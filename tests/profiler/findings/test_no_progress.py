@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.findings.no_progress import Advisor
+from rotameter.profiler.replaying.savings import Replayer
+from rotameter.profiler.trace import Trace
+
+Make = Callable[..., Any]
+
+
+def check(trace: Trace, tools: Tools | None = None) -> list[Any]:
+    return Advisor().check(trace, tools or Tools(replay=Replayer(trace)))
+
+
+def facts(finding: Any) -> dict[str, Any]:
+    return {evidence.name: evidence.value for evidence in finding.evidence}
+
+
+def waiting(made_run: Make, late: float = 3.0, **more: Any) -> Any:
+    """Two of eight tasks wait on both workers till second ``late``; the others are quick."""
+    run = made_run(workers=2, threads=1)
+    run.step("load", [0.2] * 8, cpu_s=0.19)
+    for number in range(2):
+        start = 0.8 + 0.05 * number
+        row = {"ready": 0.8, "cpu_s": 0.1, **more}
+        run.task(f"ask-{number}", "ask", f"w{number}", start, late + 0.1 - start + 0.8, **row)
+    for number in range(2, 8):
+        start = late + 0.9 + 0.1 * (number // 2 - 1)
+        run.task(f"ask-{number}", "ask", f"w{number % 2}", start, 0.1, ready=0.8, cpu_s=0.09)
+    return run
+
+
+def test_a_stand_still_costs_its_length(made_run: Make) -> None:
+    (finding,) = check(waiting(made_run).trace())
+    assert (finding.code, finding.kind) == ("RM128", "no_progress")
+    assert finding.cost_s == pytest.approx(3.0, abs=0.3)
+    assert finding.groups == ("ask",)
+    assert facts(finding)["attempts that waited"] == 2
+
+
+@pytest.mark.parametrize("more", [{"cpu_s": 2.9}, {"io_s": 2.9}, {"transfer_s": 2.9}])
+def test_what_computes_or_reads_makes_progress(made_run: Make, more: dict[str, Any]) -> None:
+    assert check(waiting(made_run, **more).trace()) == []
+
+
+def test_one_that_waits_alone_is_a_straggler(made_run: Make) -> None:
+    run = waiting(made_run)
+    run.tables["tasks"] = [row for row in run.tables["tasks"] if row["task_id"] != "ask-1"]
+    assert check(run.trace()) == []
+
+
+def test_tasks_that_always_wait_are_no_stand_still(made_run: Make) -> None:
+    run = made_run(workers=2, threads=1)
+    run.step("fetch", [1.0 + 0.01 * (k % 7) for k in range(20)], cpu_s=0.02)
+    assert check(run.trace()) == []
+
+
+def test_a_stand_still_at_the_end_of_a_trace(made_run: Make) -> None:
+    run = made_run(workers=1, threads=1)
+    run.step("load", [1.0] * 4, cpu_s=0.9)
+    run.task("hang", "hang", "w0", 4.0, 1.0, outcome="running")
+    run.tables["tasks"][-1] |= {"ended_ns": None, "wall_s": None}
+    run.die("w0", 400.0)
+    (finding,) = check(run.trace())
+    assert finding.cost_s is None
+    assert finding.severity == "critical"
+    assert "Nothing began or ended in the last" in finding.title
+
+
+def test_without_cpu_time_nothing_is_claimed(made_run: Make) -> None:
+    run = waiting(made_run)
+    for row in run.tables["tasks"]:
+        row.pop("cpu_s", None)
+    assert check(run.trace()) == []
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"task_id": "a"}],
+        [{"task_id": "a", "outcome": "running"}, {"task_id": "a", "outcome": "ok"}],
+        [{"task_id": None, "outcome": "running", "started_ns": 0, "ended_ns": 5 * 10**9}],
+    ],
+)
+@pytest.mark.parametrize("engine", ["dask", "slurm", "nextflow", None])
+def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
+    trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
+    assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.findings.queue_wait import Advisor
+from rotameter.profiler.replaying.savings import Replayer
+from rotameter.profiler.trace import Trace
+
+Make = Callable[..., Any]
+
+
+def check(trace: Trace) -> list[Any]:
+    return Advisor().check(trace, Tools(replay=Replayer(trace)))
+
+
+def jobs(made_run: Make, *, wait: float, engine: str, waves: int = 3, width: int = 4) -> Any:
+    """Waves of jobs of 10 s, each submitted when the one before has ended."""
+    run = made_run(workers=1, threads=8, engine=engine)
+    at = 0.0
+    for wave in range(waves):
+        for number in range(width):
+            name = f"{wave}-{number}"
+            run.task(name, f"stage{wave}", "w0", at + wait, 10.0, submitted=at, ready=at)
+            if wave and engine != "slurm":
+                run.tables["deps"] += [
+                    {"task_id": name, "depends_on": f"{wave - 1}-{k}"} for k in range(width)
+                ]
+        at += wait + 10.0
+    return run
+
+
+@pytest.mark.parametrize("engine", ["slurm", "nextflow"])
+def test_waits_of_a_chain_add_up(made_run: Make, engine: str) -> None:
+    (finding,) = check(jobs(made_run, wait=30.0, engine=engine).trace())
+    assert (finding.code, finding.kind) == ("RM118", "queue_wait")
+    assert finding.cost_s == pytest.approx(90.0, rel=0.02)
+    assert finding.change is not None
+
+
+@pytest.mark.parametrize("engine", ["slurm", "nextflow", "dask"])
+def test_no_wait_is_no_finding(made_run: Make, engine: str) -> None:
+    assert check(jobs(made_run, wait=0.0, engine=engine).trace()) == []
+
+
+@pytest.mark.parametrize("engine", ["slurm", "nextflow"])
+def test_waits_for_the_runs_own_jobs_are_none(made_run: Make, engine: str) -> None:
+    run = made_run(workers=1, threads=4, engine=engine)
+    run.step("align", [10.0] * 24, requested_cores=1.0)
+    for row in run.tables["tasks"]:
+        row["ready_ns"] = run.ns(0.0)
+    assert check(run.trace()) == []
+
+
+def test_a_log_of_many_peoples_jobs_tells_nothing(made_run: Make) -> None:
+    run = made_run(workers=1, threads=64, engine="slurm")
+    for number in range(60):
+        run.task(f"j{number}", f"name{number % 7}", "w0", 7.0 * number + 40.0, 10.0,
+                 submitted=7.0 * number, ready=7.0 * number)  # fmt: skip
+    assert check(run.trace()) == []
+
+
+def test_missing_columns(made_run: Make) -> None:
+    assert check(Trace.from_tables({}, {"engine": "slurm"})) == []
+    run = jobs(made_run, wait=30.0, engine="slurm")
+    for row in run.tables["tasks"]:
+        row["submitted_ns"] = row["ready_ns"] = None
+    trace = run.trace()
+    tools = Tools(replay=Replayer(trace))
+    assert Advisor().check(trace, tools) == []
+    assert "no submission" in tools.notes[0]

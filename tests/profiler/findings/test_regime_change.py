@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.findings.regime_change import Advisor, _step
+from rotameter.profiler.replaying.savings import Replayer
+from rotameter.profiler.trace import Trace
+from rotameter.profiler.view import view
+
+Make = Callable[..., Any]
+
+
+def check(trace: Trace) -> list[Any]:
+    return Advisor().check(trace, Tools(replay=Replayer(trace)))
+
+
+def durations(seed: int = 0, before: int = 24, after: int = 24, factor: float = 3.0) -> list[float]:
+    rng = np.random.default_rng(seed)
+    return [*rng.uniform(0.45, 0.55, before), *(factor * rng.uniform(0.45, 0.55, after))]
+
+
+def test_a_change_in_mid_run_is_found_and_priced(made_run: Make) -> None:
+    run, calm = made_run(threads=1), made_run(threads=1)
+    run.step("map", durations())
+    calm.step("map", durations(factor=1.0))
+    (finding,) = check(run.trace())
+    assert (finding.code, finding.kind) == ("RM119", "regime_change")
+    truth = (view(run.trace()).makespan or 0.0) - (view(calm.trace()).makespan or 0.0)
+    assert finding.cost_s == pytest.approx(truth, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "walls",
+    [
+        durations(factor=1.0),
+        [*durations(factor=1.0), 5.0, 5.0, 5.0],  # a few long ones at the end
+        durations()[::-1],  # faster, not slower
+        [*durations(), *durations(factor=1.0)],  # it did not last
+        list(np.linspace(0.5, 0.65, 48)),  # a drift that is hardly one
+    ],
+)
+def test_decoys(made_run: Make, walls: list[float]) -> None:
+    run = made_run(threads=1)
+    run.step("map", walls)
+    assert check(run.trace()) == []
+
+
+def test_larger_later_pieces_are_no_change_of_the_machine(made_run: Make) -> None:
+    run = made_run(threads=1)
+    run.step("map", durations())
+    for row in run.tables["tasks"]:
+        row["read_bytes"] = round(row["wall_s"] * 1e8)
+    assert check(run.trace()) == []
+
+
+def test_a_change_on_one_worker_only_is_none(made_run: Make) -> None:
+    run = made_run(threads=1)
+    for number in range(30):
+        run.task(f"a{number}", "map", "w0", 2.0 * number, 0.5 if number < 15 else 1.5, ready=0.0)
+        run.task(f"b{number}", "map", "w1", 2.0 * number, 0.5, ready=0.0)
+    assert check(run.trace()) == []
+
+
+def test_chance_alone_makes_no_step() -> None:
+    rng = np.random.default_rng(3)
+    assert all(_step(rng.lognormal(0, 0.5, 40)) is None for _ in range(300))
+
+
+def test_missing_columns() -> None:
+    assert check(Trace.from_tables({})) == []
+    rows = [{"task_id": f"t{i}", "group": "g", "outcome": "ok", "wall_s": 1.0} for i in range(30)]
+    assert check(Trace.from_tables({"tasks": rows})) == []

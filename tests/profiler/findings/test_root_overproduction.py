@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.findings.root_overproduction import Advisor
+from rotameter.profiler.findings.spill import Advisor as Spill
+from rotameter.profiler.replaying.savings import Replayer
+from rotameter.profiler.trace import Trace
+
+Make = Callable[..., Any]
+
+
+def check(trace: Trace, tools: Tools | None = None) -> list[Any]:
+    return Advisor().check(trace, tools or Tools(replay=Replayer(trace)))
+
+
+def facts(finding: Any) -> dict[str, Any]:
+    return {evidence.name: evidence.value for evidence in finding.evidence}
+
+
+MB = 10**6
+
+
+def eager(made_run: Make, *, again: bool = False, spills: bool = True) -> Any:
+    """Sixteen loaders fill a worker, which writes out; then their users run.
+
+    Again: a second pass needs the data once more, after all of the first one.
+    """
+    run = made_run(workers=1, threads=1, memory=600 * MB)
+    for number in range(16):
+        more = {"output_bytes": 50 * MB, "submitted": 0.0, "ready": 0.0}
+        run.task(f"load-{number}", "load", "w0", 0.1 * number, 0.05, **more)
+    start = 1.6
+    for k in range(2 if again else 1):
+        for number in range(16):
+            name = f"use{k}-{number}"
+            run.task(name, f"use{k}", "w0", start, 0.05, output_bytes=8, ready=0.1 * number + 0.05)
+            run.tables["deps"].append({"task_id": name, "depends_on": f"load-{number}"})
+            if k:
+                run.tables["deps"].append({"task_id": name, "depends_on": "join"})
+            if spills:
+                run.interval("disk", "w0", start - 0.05, start, task_id=name)
+            start += 0.1
+        if again and k == 0:
+            run.task("join", "join", "w0", start, 0.05, output_bytes=8, ready=start)
+            ends = [{"task_id": "join", "depends_on": f"use0-{n}"} for n in range(16)]
+            run.tables["deps"] += ends
+            start += 0.1
+    if spills:
+        for at, seconds in ((0.5, 0.1), (1.0, 0.4), (1.6, 0.8), (3.0, 0.8)):
+            run.sample("w0", "spill_total_s", at, seconds)
+            run.sample("w0", "unspill_total_s", at + 0.1, seconds)
+            run.sample("w0", "spill_total_bytes", at, seconds * 500 * MB)
+    return run
+
+
+def test_loaders_that_ran_ahead(made_run: Make) -> None:
+    (finding,) = check(eager(made_run).trace())
+    assert (finding.code, finding.kind) == ("RM121", "root_overproduction")
+    assert finding.groups[:2] == ("load", "use0")
+    assert facts(finding)["results made too early, most at once"] >= 12
+    assert finding.cost_s == pytest.approx(1.6, abs=0.4)
+    assert "worker-saturation" in finding.change
+    assert Spill().check(eager(made_run).trace(), Tools()) == []
+
+
+def test_data_that_is_needed_again_is_spill(made_run: Make) -> None:
+    trace = eager(made_run, again=True).trace()
+    assert check(trace) == []
+    (finding,) = Spill().check(trace, Tools(replay=Replayer(trace)))
+    assert finding.kind == "spill"
+
+
+def test_without_pressure_running_ahead_is_nothing(made_run: Make) -> None:
+    assert check(eager(made_run, spills=False).trace()) == []
+
+
+def test_a_finite_saturation_is_not_advised_again(made_run: Make) -> None:
+    run = eager(made_run)
+    name = "distributed.scheduler.worker-saturation"
+    run.event("setting", 0.0, subject=name, text="1.1", value=1.1)
+    (finding,) = check(run.trace())
+    assert finding.change is None
+    assert "priorities" in finding.advice
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"task_id": "a"}],
+        [{"task_id": "a", "outcome": "failed"}, {"task_id": "a", "outcome": "ok"}],
+        [{"task_id": None, "outcome": "failed", "started_ns": 0, "ended_ns": 5 * 10**9}],
+    ],
+)
+@pytest.mark.parametrize("engine", ["dask", "slurm", "nextflow", None])
+def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
+    trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
+    assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.findings.transfer_bound import Advisor
+from rotameter.profiler.replaying.savings import Replayer
+
+Make = Callable[..., Any]
+
+
+def chain(made_run: Make, beside: bool = False, task: bool = True) -> Any:
+    """Ten steps of 1 s on two workers in turn; each waits 0.5 s for what the other made."""
+    run = made_run(workers=2, threads=1)
+    for number in range(10):
+        worker, at = f"w{number % 2}", 1.5 * number
+        run.task(f"s-{number}", "step", worker, at, 1.0, ready=max(0.0, at - 0.5),
+                 transfer_s=0.5 if number else 0.0)  # fmt: skip
+        if number:
+            run.tables["deps"].append({"task_id": f"s-{number}", "depends_on": f"s-{number - 1}"})
+            run.interval(
+                "transfer", worker, at - 0.5, at, bytes=5 * 10**8, peer=f"w{(number + 1) % 2}",
+                task_id=f"s-{number}" if task else None,
+            )  # fmt: skip
+    if beside:
+        # Both workers compute for as long as anything moves, and longer.
+        for worker in ("w2", "w3"):
+            run.lives[worker] = {"start": 0.0, "end": None}
+            run.task(f"other-{worker}", "other", worker, 0.0, 40.0)
+    return run
+
+
+def check(run: Any) -> list[Any]:
+    trace = run.trace()
+    return Advisor().check(trace, Tools(replay=Replayer(trace)))
+
+
+def test_moves_on_the_path_cost_what_they_take(made_run: Make) -> None:
+    (finding,) = check(chain(made_run))
+    assert finding.kind == "transfer_bound"
+    assert finding.cost_s == pytest.approx(9 * 0.5, abs=0.1)
+    assert "replayed" in finding.cost_how
+
+
+def test_moves_off_the_path_cost_nothing(made_run: Make) -> None:
+    assert check(chain(made_run, beside=True)) == []
+
+
+def test_moves_that_no_task_asked_for_keep_the_bound(made_run: Make) -> None:
+    (finding,) = check(chain(made_run, task=False))
+    assert "upper bound" in finding.cost_how
+    assert finding.cost_s > 0
+
+
+def test_without_a_replay_the_bound_is_said(made_run: Make) -> None:
+    (finding,) = Advisor().check(chain(made_run).trace(), Tools())
+    assert "upper bound" in finding.cost_how

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.findings.under_requested_memory import Advisor
+from rotameter.profiler.replaying.savings import Replayer
+from rotameter.profiler.trace import Trace
+
+Make = Callable[..., Any]
+
+
+def check(trace: Trace, tools: Tools | None = None) -> list[Any]:
+    return Advisor().check(trace, tools or Tools(replay=Replayer(trace)))
+
+
+def facts(finding: Any) -> dict[str, Any]:
+    return {evidence.name: evidence.value for evidence in finding.evidence}
+
+
+GB = 10**9
+
+
+def killed(made_run: Make, n: int = 4, engine: str = "nextflow", **more: Any) -> Any:
+    """Eight tasks on two slots; some are killed after 9 s and run again with twice the memory."""
+    run = made_run(workers=2, threads=1, engine=engine, memory=20e9)
+    free = {"w0": 0.0, "w1": 0.0}
+    for number in range(8):
+        worker = ("w0", "w1")[number % 2]
+        asked = GB
+        if number < n:
+            row = {"outcome": "oom", "outcome_kind": "reported", "exit_code": 137, **more}
+            run.task(
+                f"t{number}", "align", worker, free[worker], 9.0, attempt=1, ready=0.0,
+                requested_memory_bytes=GB, requested_cores=1.0, **row,
+            )  # fmt: skip
+            free[worker] += 9.0
+            asked = 2 * GB
+        peak = int(1.7e9) if asked > GB else int(0.6e9)
+        run.task(
+            f"t{number}", "align", worker, free[worker], 10.0, attempt=2, ready=0.0,
+            requested_memory_bytes=asked, requested_cores=1.0, peak_memory_bytes=peak,
+            peak_memory_kind="exact",
+        )  # fmt: skip
+        free[worker] += 10.0
+    return run
+
+
+@pytest.mark.parametrize("more", [{}, {"outcome": "failed"}])
+def test_killed_for_memory_and_run_again(made_run: Make, more: dict[str, Any]) -> None:
+    (finding,) = check(killed(made_run, **more).trace())
+    assert (finding.code, finding.kind) == ("RM123", "under_requested_memory")
+    assert finding.cost_s == pytest.approx(18.0, abs=1.0)
+    assert 1.7 * GB < facts(finding)["enough"] <= 2 * GB
+    assert finding.change.startswith("process { withName: 'align' { memory = '")
+    assert ("probably" in finding.title) == bool(more)
+    assert facts(finding)["peaks of the killed"] is None  # needs are lower bounds
+
+
+def test_no_kill_no_finding(made_run: Make) -> None:
+    assert check(killed(made_run, 0).trace()) == []
+
+
+def test_other_failures_are_not_of_memory(made_run: Make) -> None:
+    assert check(killed(made_run, outcome="failed", exit_code=1).trace()) == []
+
+
+def test_on_dask_the_worker_is_told_of(made_run: Make) -> None:
+    assert check(killed(made_run, engine="dask").trace()) == []
+
+
+def test_for_good_it_has_no_seconds_and_at_least_a_need(made_run: Make) -> None:
+    run = killed(made_run)
+    rows = run.tables["tasks"]
+    rows[:] = [row for row in rows if row["outcome"] == "oom"]
+    (finding,) = check(run.trace())
+    assert finding.cost_s is None
+    assert finding.cost_core_h > 0
+    assert "at least" in finding.advice
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"task_id": "a"}],
+        [{"task_id": "a", "outcome": "oom"}, {"task_id": "a", "outcome": "ok"}],
+        [{"task_id": None, "outcome": "oom", "started_ns": 0, "ended_ns": 5 * 10**9}],
+    ],
+)
+@pytest.mark.parametrize("engine", ["dask", "slurm", "nextflow", None])
+def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
+    trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
+    assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.findings.uneven_workers import Advisor
+from rotameter.profiler.replaying.savings import Replayer
+from rotameter.profiler.trace import Trace
+from rotameter.profiler.view import view
+
+Make = Callable[..., Any]
+
+
+def check(trace: Trace) -> list[Any]:
+    return Advisor().check(trace, Tools(replay=Replayer(trace)))
+
+
+def slow_run(made_run: Make, slowness: float = 3.0, **more: Any) -> Any:
+    run = made_run(**{"workers": 3, **more})
+    run.slowness["w0"] = slowness
+    run.step("map", [0.5 + 0.01 * (i % 5) for i in range(60)])
+    return run
+
+
+def test_a_slow_worker_is_named_by_host_and_not_by_address(made_run: Make) -> None:
+    (finding,) = check(slow_run(made_run).trace())
+    assert (finding.code, finding.kind) == ("RM116", "uneven_workers")
+    assert "on host h" in finding.title
+    assert finding.change is None
+    assert "retire_workers" not in finding.advice
+    assert "host h" in finding.advice
+    assert "pinning" in finding.advice  # the host's other workers are fast
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_its_cost_is_what_equal_workers_save(made_run: Make, workers: int) -> None:
+    slow = slow_run(made_run, workers=workers).trace()
+    even = slow_run(made_run, 1.0, workers=workers).trace()
+    (finding,) = check(slow)
+    truth = (view(slow).makespan or 0.0) - (view(even).makespan or 0.0)
+    assert finding.cost_s == pytest.approx(truth, rel=0.25)
+
+
+@pytest.mark.parametrize("how", ["oom", "late"])
+def test_a_worker_that_died_or_lived_little_is_not_blamed(made_run: Make, how: str) -> None:
+    run = slow_run(made_run)
+    assert check(run.trace())
+    end = max(row["ended_ns"] for row in run.tables["tasks"])
+    if how == "oom":
+        run.event("worker_memory_kill", (end - run.ns(0)) / 1e9, worker="w0", rss_bytes=2 * 10**9)
+        run.lives["w0"]["end"] = (end - run.ns(0)) / 1e9
+    else:
+        run.lives["w0"]["start"] = 0.0
+        run.task("tail", "tail", "w1", 25.0, 1.0)
+        run.lives["w0"]["end"] = 9.0
+    assert check(run.trace()) == []
+
+
+def test_groups_that_differ_by_worker_are_not_compared(made_run: Make) -> None:
+    run = made_run(threads=1)
+    for n in range(10):
+        run.task(f"big-{n}", "big", "w0", float(n), 1.0)
+        run.task(f"small-{n}", "small", "w1", n * 0.3, 0.3)
+    assert check(run.trace()) == []
+
+
+def test_one_long_task_does_not_make_a_worker_slow(made_run: Make) -> None:
+    run = made_run(threads=1)
+    run.step("map", [0.3] * 39 + [6.0])
+    assert check(run.trace()) == []
+
+
+def test_other_load_hides_in_durations_what_cpu_time_shows(made_run: Make) -> None:
+    run = made_run(threads=1)
+    noise = [0.5, 0.9, 0.4, 1.3, 0.7, 0.45, 1.0, 0.6]
+    for number in range(16):
+        for worker, factor in (("w0", 2.0), ("w1", 1.0)):
+            wall = noise[(number * (3 if factor > 1 else 5)) % 8] * (1.25 if factor > 1 else 1.0)
+            run.task(f"m{worker}{number}", "map", worker, 2.0 * number, wall, ready=0.0,
+                     cpu_s=0.2 * factor)  # fmt: skip
+    assert [f.kind for f in check(run.trace())] == ["uneven_workers"]
+
+
+def test_missing_columns() -> None:
+    assert check(Trace.from_tables({})) == []
+    rows = [
+        {"task_id": f"t{i}", "group": "g", "outcome": "ok", "started_ns": i, "ended_ns": i + 9}
+        for i in range(12)
+    ]
+    assert check(Trace.from_tables({"tasks": rows})) == []
+
+
+def test_a_worker_that_was_alone_for_a_while_is_no_measure(made_run: Make) -> None:
+    run = made_run(threads=1)
+    for number in range(10):  # both, and the machine is full
+        run.task(f"a{number}", "map", "w0", number, 0.9, ready=0.0)
+        run.task(f"b{number}", "map", "w1", number, 0.9, ready=0.0)
+    for number in range(24):  # w1 is paused
+        run.task(f"c{number}", "map", "w0", 10.0 + 0.5 * number, 0.45, ready=0.0)
+    assert check(run.trace()) == []

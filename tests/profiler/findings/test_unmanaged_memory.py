@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.findings.spill import Advisor as Spill
+from rotameter.profiler.findings.unmanaged_memory import Advisor
+from rotameter.profiler.replaying.savings import Replayer
+from rotameter.profiler.trace import Trace
+
+Make = Callable[..., Any]
+
+
+def check(trace: Trace, tools: Tools | None = None) -> list[Any]:
+    return Advisor().check(trace, tools or Tools(replay=Replayer(trace)))
+
+
+def facts(finding: Any) -> dict[str, Any]:
+    return {evidence.name: evidence.value for evidence in finding.evidence}
+
+
+LIMIT = 700_000_000
+
+
+def leaking(made_run: Make, *, kept: float = 5e8, results: float = 0.0) -> Any:
+    """Two workers; the first is paused from second 1 to 4, the second goes on alone."""
+    run = made_run(workers=2, threads=1, memory=LIMIT)
+    for number in range(40):
+        second = number // 2
+        if number % 2 == 0 and second < 10:
+            run.task(f"t{number}", "parse", "w0", 0.1 * second, 0.1, ready=0.0)
+        elif number % 2 == 1:
+            run.task(f"t{number}", "parse", "w1", 0.1 * second, 0.1, ready=0.0)
+    for number in range(10):
+        run.task(f"late{number}", "parse", "w0", 4.0 + 0.1 * number, 0.1, ready=0.0)
+    run.event("worker_paused", 1.0, worker="w0", limit_bytes=LIMIT)
+    run.event("worker_resumed", 4.0, worker="w0", limit_bytes=LIMIT)
+    for tick in range(11):
+        at = tick / 2
+        short = 1.0 <= at < 4.0
+        run.sample("w0", "rss_bytes", at, 1e8 + (kept + results if short else 0.0))
+        run.sample("w0", "managed_bytes", at, results if short else 0.0)
+        run.sample("w1", "rss_bytes", at, 1e8)
+        run.sample("w1", "managed_bytes", at, 0.0)
+    return run
+
+
+def test_memory_that_no_result_explains_paused_a_worker(made_run: Make) -> None:
+    (finding,) = check(leaking(made_run).trace())
+    assert (finding.code, finding.kind) == ("RM120", "unmanaged_memory")
+    assert finding.cost_s == pytest.approx(3.0, abs=0.3)
+    assert finding.groups[0] == "parse"
+    assert facts(finding)["memory that no result explains"] == pytest.approx(5e8, rel=0.01)
+    assert Spill().check(leaking(made_run).trace(), Tools()) == []
+
+
+def test_results_that_fill_a_worker_are_spill(made_run: Make) -> None:
+    trace = leaking(made_run, kept=2e7, results=5e8).trace()
+    assert check(trace) == []
+    (finding,) = Spill().check(trace, Tools(replay=Replayer(trace)))
+    assert finding.kind == "spill"
+    assert finding.cost_s == pytest.approx(3.0, abs=0.3)
+
+
+def test_no_pause_no_finding(made_run: Make) -> None:
+    run = leaking(made_run)
+    run.tables["events"].clear()
+    assert [finding for finding in check(run.trace()) if finding.cost_s] == []
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"task_id": "a"}],
+        [{"task_id": "a", "outcome": "failed"}, {"task_id": "a", "outcome": "ok"}],
+        [{"task_id": None, "outcome": "failed", "started_ns": 0, "ended_ns": 5 * 10**9}],
+    ],
+)
+@pytest.mark.parametrize("engine", ["dask", "slurm", "nextflow", None])
+def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
+    trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
+    assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))
