@@ -28,6 +28,13 @@ def source(tmp_path: Path) -> str:
     return str(path)
 
 
+def test_what_is_missing_is_named(source: str) -> None:
+    with pytest.raises(UsageError, match="^OUTPUT is missing"):
+        call(source)
+    with pytest.raises(UsageError, match="TRACE and OUTPUT are missing"):
+        call()
+
+
 def test_a_trace_and_a_table(source: str, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("a secret of mine\n")

@@ -36,6 +36,14 @@ def test_to_stdout(source: str) -> None:
     assert len(lines) == 3 and "columns not read: colour" in result.stderr
 
 
+def test_formats_that_are_none_are_named(source: str) -> None:
+    for name in ("bogus", "perfeto"):
+        with pytest.raises(UnknownPlugin) as caught:
+            call(source, "--to", name)
+        assert "known: csv, otlp, parquet, perfetto, rmt" in str(caught.value.hint)
+    assert "did you mean 'perfetto'?" in str(caught.value.hint)
+
+
 def test_to_files(source: str, tmp_path: Path) -> None:
     for name in ("out.csv", "out.parquet", "out.rmt"):
         target = tmp_path / name

@@ -73,6 +73,8 @@ def test_every_command_that_imports_takes_it(source: str, tmp_path: Path) -> Non
         ("--scale", " =3"),
         ("--scale", "k="),
         ("--scale", "k=many"),
+        ("--scale", "k=0"),
+        ("--scale", "k=-1"),
         ("--scale", "k=nan"),
         ("--scale", "k=inf"),
         ("--scale", "k=1e999"),

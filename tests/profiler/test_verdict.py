@@ -234,3 +234,37 @@ def test_a_run_whose_tasks_ended_has_no_such_sentence() -> None:
         {"task_id": "b", "outcome": "ok"},  # No times, but its end is told.
     ]
     assert "When the trace ends" not in diagnose(Trace.from_tables({"tasks": rows})).sentence
+
+
+@pytest.mark.parametrize("outcome", ["unknown", None])
+def test_a_task_with_an_unknown_end_is_not_called_running(outcome: str | None) -> None:
+    rows = [
+        {"task_id": "a", "outcome": "ok", "started_ns": 0, "ended_ns": S},
+        {"task_id": "b", "outcome": outcome, "started_ns": 600 * S},
+    ]
+    said = diagnose(Trace.from_tables({"tasks": rows}, {"origin": "imported"})).sentence
+    assert "1 of 2 tasks had ended; 1 with an unknown end." in said and "running" not in said
+    assert "2 tasks in at least 10 min" in said
+    rows.append({"task_id": "c", "outcome": "running", "started_ns": S})
+    said = diagnose(Trace.from_tables({"tasks": rows}, {"origin": "imported"})).sentence
+    assert "1 of 3 tasks had ended and 1 was running; 1 with an unknown end." in said
+
+
+def test_a_run_without_any_end_says_so() -> None:
+    rows = [{"task_id": name, "outcome": "unknown", "started_ns": 5 * S} for name in "ab"]
+    made = diagnose(Trace.from_tables({"tasks": rows}, {"origin": "imported"}))
+    assert made.sentence.startswith("No task has an end on record (2 tasks began).")
+    assert any("because no task has an end" in note for note in made.notes)
+    rows = [{"task_id": "a", "outcome": "ok", "ended_ns": 5 * S}]
+    made = diagnose(Trace.from_tables({"tasks": rows}, {"origin": "imported"}))
+    assert any("because no task has a start" in note for note in made.notes)
+
+
+def test_only_an_error_is_raised() -> None:
+    def said(error: str) -> str:
+        rows = [task("a"), task("b", "failed", error=error)]
+        return sentence(rows, origin="imported")
+
+    assert "`assemble` raised ValueError" in said("ValueError: no")
+    assert "`assemble` (no exit code)" in said("no exit code")
+    assert "`assemble` was killed by SIGKILL" in said("killed by SIGKILL")

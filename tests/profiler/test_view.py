@@ -114,3 +114,35 @@ def test_the_view_of_a_trace_is_made_once() -> None:
     trace = Trace.from_tables({})
     assert view(trace) is view(trace)
     assert view(Trace.from_tables({})) is not view(trace)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "unknown", "running", "ok", "oom"])
+@pytest.mark.parametrize(("wall_s", "length"), [(None, 600.0), (50.0, 650.0)])
+def test_a_run_lasts_at_least_to_the_last_start(
+    outcome: str, wall_s: float | None, length: float
+) -> None:
+    made = seen(
+        [
+            {"task_id": "a", "started_ns": EPOCH, "ended_ns": EPOCH + 5 * S, "outcome": "ok"},
+            {"task_id": "b", "started_ns": EPOCH + 600 * S, "outcome": outcome, "wall_s": wall_s},
+        ]
+    )
+    assert made.makespan == length and made.makespan_at_least
+    alone = seen(
+        [
+            {"task_id": "a", "started_ns": EPOCH, "outcome": outcome},
+            {"task_id": "b", "started_ns": EPOCH + 600 * S, "outcome": outcome, "wall_s": wall_s},
+        ]
+    )
+    assert alone.makespan == length and alone.makespan_at_least
+    assert seen([{"task_id": "a", "started_ns": EPOCH, "outcome": outcome}]).makespan is None
+
+
+def test_what_came_from_a_cache_makes_no_run_longer_than_known() -> None:
+    made = seen(
+        [
+            {"task_id": "a", "started_ns": EPOCH, "ended_ns": EPOCH + 5 * S, "outcome": "ok"},
+            {"task_id": "b", "started_ns": EPOCH + S, "outcome": "cached"},
+        ]
+    )
+    assert made.makespan == 5.0 and not made.makespan_at_least

@@ -105,12 +105,12 @@ def _scale(texts: Sequence[str]) -> dict[str, float]:
     UsageError
         If one is no such thing, or one name is given two values.
     """
-    from rotameter.adapters.importers.locating import scale_of
+    from rotameter.adapters.importers.locating import positive_scale_of
 
     scale: dict[str, float] = {}
     for text in texts:
         name, value = _pair(text, "--scale")
-        number = scale_of({name: value})
+        number = positive_scale_of({name: value})
         if scale.get(name, number[name]) != number[name]:
             raise UsageError(f"--scale {name}: two values", hint="name each scale once")
         scale |= number

@@ -14,8 +14,7 @@ __all__ = ["anonymise"]
 
 
 @click.command()
-@click.argument("trace", nargs=-1, required=True)
-@click.argument("output", type=click.Path())
+@click.argument("trace", nargs=-1, metavar="TRACE... OUTPUT")
 @click.option("--key", help="Secret that keeps pseudonyms the same from file to file.")
 @click.option("--key-file", type=click.Path(), help="The same, from a file: safer than --key.")
 @click.option(
@@ -26,7 +25,6 @@ __all__ = ["anonymise"]
 @input_options
 def anonymise(
     trace: tuple[str, ...],
-    output: str,
     key: str | None,
     key_file: str | None,
     shift: str | None,
@@ -42,13 +40,19 @@ def anonymise(
     """  # noqa: D301
     from rotameter.adapters.anonymise import anonymise as without_names
 
+    *inputs, output = trace or ("",)
+    if not inputs:
+        missing = "OUTPUT is missing" if output else "TRACE and OUTPUT are missing"
+        raise UsageError(
+            missing, hint="such as: rotameter anonymise run.rmt shared.rmt --key-file my.key"
+        )
     secret = _secret(key, key_file)
     moved_ns = _shift_ns(shift)
     to = format_for(output) if Path(output).suffix else "rmt"
     if table is not None and to == "rmt":
         raise UsageError("--table does not go with a trace", hint="it is for csv and parquet")
     refuse_existing(output, force=force)
-    bare = without_names(load(list(trace), given), key=secret, shift_ns=moved_ns)
+    bare = without_names(load(inputs, given), key=secret, shift_ns=moved_ns)
     export(bare, to, output, table=table, force=force)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import sys
 import warnings
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rotameter.cli._common import Given, input_options, load
-from rotameter.errors import TraceWarning, UsageError, WouldOverwrite
+from rotameter.errors import TraceWarning, UnknownPlugin, UsageError, WouldOverwrite
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -45,11 +46,11 @@ def convert(
       rotameter convert run.rmt --to csv --table tasks -o tasks.csv
     """  # noqa: D301
     to = to or format_for(output)
+    _check_format(to, table)
     if table is not None and to not in _OF_ONE_TABLE:
         raise UsageError(f"--table does not go with --to {to}", hint="it is for csv and parquet")
     if output in (None, "-") and to != "csv":
         raise UsageError(f"--to {to} needs a file", hint="add -o OUT")
-    _check_format(to, table)
     refuse_existing(output, force=force)
     opened = load(list(trace), given)
     export(opened, to, output, table=table, force=force)
@@ -90,9 +91,22 @@ def _check_format(to: str, table: str | None) -> None:
     from rotameter.profiler.schema import TABLES
 
     if to != "rmt":
+        _known_format(to)
         plugins.get("exporters", to)
     if table is not None and table not in TABLES:
         raise UsageError(f"a trace has no table {table!r}", hint=f"tables: {', '.join(TABLES)}")
+
+
+def _known_format(to: str) -> None:
+    """Say which formats there are; a trace's own is no plug-in, but one of them."""
+    from rotameter import plugins
+
+    known = sorted({*plugins.names("exporters"), "rmt"})
+    if to in known:
+        return
+    near = difflib.get_close_matches(to.lower(), known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise UnknownPlugin(f"--to {to}: no such format", hint=f"{hint}known: {', '.join(known)}")
 
 
 def export(

@@ -125,6 +125,10 @@ def _missing(trace: Trace) -> list[str]:
     if seen.n and seen.makespan is None and recorded_makespan(trace.meta) is None:
         known = not np.isnan(seen.submitted).all()
         lack = "no task has a start or an end" if known else "no task has times"
+        if not np.isnan(seen.started).all():
+            lack = "no task has an end"
+        elif not np.isnan(seen.ended).all():
+            lack = "no task has a start"
         notes.append(f"cannot tell how long the run took because {lack}")
     dropped = trace.meta.get("dropped")
     if isinstance(dropped, int) and dropped > 0:

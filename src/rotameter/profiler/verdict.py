@@ -154,12 +154,19 @@ def _unended(seen: View) -> str | None:
     total = len(seen.task_ids)
     if not total or running + waiting < max(1.0, MANY_OPEN * total):
         return None
-    parts = [f"{format_count(total - running - waiting)} of {many(total, 'task')} had ended"]
-    if running:
-        parts.append(f"{format_count(running)} {_were(running)} running")
+    blank = seen.unknown_ends
+    done = total - running - waiting
+    parts = [f"{format_count(done)} of {many(total, 'task')} had ended"]
+    if running > blank:
+        still = running - blank
+        parts.append(f"{format_count(still)} {_were(still)} running")
     if waiting:
         parts.append(f"{format_count(waiting)} had never started")
-    return f"When the trace ends, {', '.join(parts[:-1])} and {parts[-1]}."
+    if blank == total:
+        return f"No task has an end on record ({many(total, 'task')} began)."
+    end = f"; {format_count(blank)} with an unknown end" if blank else ""
+    said = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    return f"When the trace ends, {said}{end}."
 
 
 def _burnt(seen: View, lost: dict[str, Any] | None) -> str | None:
@@ -324,9 +331,13 @@ def _raised(seen: View) -> str | None:
         return f"{tasks} never ended well"
     (error, group), count = max(pairs.items(), key=lambda item: (item[1], str(item[0])))
     where = seen.label(seen.groups.index(group)) if group in seen.groups else "a task"
-    # "killed by SIGKILL" is no error that was raised.
-    verb = "was" if error.startswith(("killed", "terminated")) else "raised"
-    text = f"{where} {verb} {short(error, 40)}"
+    # "killed by SIGKILL" and "no exit code" are no errors that were raised.
+    if error.startswith(("killed", "terminated")):
+        text = f"{where} was {short(error, 40)}"
+    elif " " not in error:
+        text = f"{where} raised {short(error, 40)}"
+    else:
+        text = f"{where} ({short(error, 40)})"
     if n == count:
         return f"{tasks} failed: {text}"
     return f"{tasks} failed for good: {text} in {format_count(count)} of them"

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.profiler import open_ends
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -175,19 +177,16 @@ class View:
 
     @cached_property
     def makespan(self) -> float | None:
-        """Seconds from the first submission (or start) to the last end; None without times."""
-        firsts = [t for t in (self.submitted, self.ready, self.started) if not np.isnan(t).all()]
-        if self.n == 0 or not firsts or np.isnan(self.ended).all():
-            return None
-        return max(0.0, float(np.nanmax(self.ended) - min(np.nanmin(t) for t in firsts)))
+        """Seconds from the first submission (or start) to the last end; None without times.
+
+        What has no end on record lasted at least to its start, and for what is known of its time.
+        """
+        return open_ends.makespan(self)
 
     @cached_property
     def makespan_at_least(self) -> bool:
         """Say whether the makespan lacks attempts that ran but have no place in time."""
-        open_ended = np.isnan(self.started) | np.isnan(self.ended)
-        ran = (self.wall > 0) | (self.outcome_in("running") & ~np.isnan(self.started))
-        lacking = open_ended & ran & ~self.outcome_in("cached")
-        return self.makespan is not None and bool(lacking.any())
+        return self.makespan is not None and bool(open_ends.lacking(self).any())
 
     @cached_property
     def window(self) -> tuple[float, float] | None:
@@ -223,20 +222,21 @@ class View:
     def unfinished(self) -> tuple[int, int]:
         """How many tasks still ran where the trace ends, and how many had never started.
 
-        A task without a start is one that never did only where others have one.
+        A task without a start is one that never did only where others have one. Of those that
+        began, :attr:`unknown_ends` are not said to run.
         """
-        begun = ~np.isnan(self.started)
-        if not begun.any():
-            return int(np.unique(self.task[self.outcome_in("running")]).size), 0
-        ended = ~np.isnan(self.ended) | self.lost | self.outcome_in("ok", "cached")
-        took = ~np.isnan(self.number("wall_s")) | ~np.isnan(self.ended)
-        idle = ~begun & ~took & self.outcome_in("unknown", "running", "cancelled", None)
-        runs = ~ended & (begun | self.outcome_in("running")) & ~self.outcome_in("cancelled")
-        over = np.zeros(len(self.task_ids) + 1, dtype=bool)
-        over[self.task[ended]] = True
-        running = np.setdiff1d(self.task[runs & ~over[self.task]], [-1])
-        waiting = np.setdiff1d(self.task[idle & ~over[self.task]], [*running, -1])
+        running, waiting = self._open
         return len(running), len(waiting)
+
+    @cached_property
+    def unknown_ends(self) -> int:
+        """How many tasks began, and neither an end nor that they still run is on record."""
+        return len(np.setdiff1d(self._open[0], self.task[self.outcome_in("running")]))
+
+    @cached_property
+    def _open(self) -> tuple[Codes, Codes]:
+        """Codes of the tasks that began and did not end, and of those that never started."""
+        return open_ends.open_tasks(self)
 
     @cached_property
     def lost(self) -> Mask:

@@ -52,6 +52,18 @@ def export(trace: Trace, path: Path) -> tuple[dict, list[str]]:
     return json.loads(path.read_text()), [str(w.message) for w in caught]
 
 
+def test_a_bound_of_memory_is_no_measurement(tmp_path: Path) -> None:
+    row = {"attempt": 1, "outcome": "oom", "wall_s": 1.0, "peak_memory_bytes": 4 * 10**9}
+    tasks = [
+        {**row, "task_id": "a", "peak_memory_kind": "lower_bound"},
+        {**row, "task_id": "b", "peak_memory_kind": "sampled"},
+    ]
+    data, said = export(Trace.from_tables({"tasks": tasks}), tmp_path / "w.json")
+    first, second = data["workflow"]["execution"]["tasks"]
+    assert "memoryInBytes" not in first and second["memoryInBytes"] == 4 * 10**9
+    assert any("not enough: 1; memoryInBytes is left out" in text for text in said)
+
+
 def schema(shared: Path):
     jsonschema = pytest.importorskip("jsonschema")
     data = json.loads((shared / "data/formats/wfcommons/schema_head.json").read_text())

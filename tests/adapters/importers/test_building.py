@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rotameter.adapters.importers.building import Builder
+from rotameter.errors import BadInput
 
 S = 10**9
 
@@ -110,3 +111,33 @@ def test_rejects_carry_no_secrets():
 
 def test_lone_surrogates_do_not_stop_a_trace():
     assert build({"task_id": "a\ud800b"}).table("tasks")["task_id"].to_pylist() == ["a?b"]
+
+
+def test_amounts_below_nothing_are_not_known():
+    build = Builder("swf", "swf")
+    build.records_in += 1
+    amounts = ("requested_cores", "requested_gpus", "requested_nodes", "requested_memory_bytes")
+    amounts += ("granted_cores", "requested_wall_s", "energy_j", "read_bytes", "concurrency")
+    row = dict.fromkeys(amounts, -1)
+    build.add("tasks", {"task_id": "a", "exit_code": -9, "priority": -5.0, "wall_s": 1.0, **row})
+    build.add("flows", {"task_id": "a", "bytes": -1, "ops": 3})
+    build.add("workers", {"worker": "w", "cores": -1.0})
+    trace = build.build()
+    made = trace.table("tasks").to_pylist()[0]
+    assert [made[name] for name in amounts] == [None] * len(amounts)
+    assert (made["exit_code"], made["priority"], made["wall_s"]) == (-9, -5.0, 1.0)
+    assert trace.table("flows")["bytes"].to_pylist() == [None]
+    assert trace.table("workers")["cores"].to_pylist() == [None]
+    for word in (*amounts, "bytes in flows", "cores in workers"):
+        assert f"a negative {word} is left out" in trace.warnings
+
+
+def test_an_input_of_refused_records_holds_nothing():
+    build = Builder("swf", "swf")
+    build.usable()  # nothing refused
+    build.records_in += 1
+    build.reject("jobs.txt", 3, "too few columns")
+    with pytest.raises(BadInput, match=r"jobs\.txt.*its only record.*line 3: too few columns"):
+        build.usable()
+    build.add("samples", {"metric": "x", "value": 1.0})
+    build.usable()

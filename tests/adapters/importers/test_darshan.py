@@ -125,6 +125,23 @@ def test_bad_lines_are_rejected():
     assert trace.meta["importer"]["records"] == {"in": 3, "out": 1, "merged": 0, "rejected": 2}
 
 
+def test_totals_of_a_cut_text_are_lower_bounds():
+    def kinds(text: str) -> tuple:
+        (row,) = load(text).table("tasks").to_pylist()
+        return row["read_bytes"], row["write_bytes"], row["io_kind"]
+
+    posix = HEAD.replace("# MPI-IO module: 99 bytes (compressed), ver=3\n", "")
+    values = {"OPENS": 1, "BYTES_READ": 500, "BYTES_WRITTEN": 7}
+    whole = (
+        posix + counters("POSIX", 0, 1, "/a", **values) + counters("POSIX", 0, 2, "/b", **values)
+    )
+    assert kinds(whole) == (1000, 14, "exact")
+    lines = whole.splitlines(keepends=True)
+    assert kinds("".join(lines[:-1])) == (1000, 7, "lower_bound")
+    assert kinds(whole[:-40]) == (1000, 7, "lower_bound")
+    assert kinds(posix) == (None, None, None)  # POSIX is announced and is not there
+
+
 def test_text_of_darshan_2_is_refused():
     old = "# darshan log version: 2.06\n0\t17\tCP_POSIX_READS\t4\t...a.txt\t/\text3\n"
     with pytest.raises(BadInput, match="no counters of Darshan 3"):

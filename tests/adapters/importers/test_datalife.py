@@ -328,3 +328,17 @@ def test_a_known_stream(rotameter_shared):
     one = run({name: (place / name).read_bytes() for name in names})
     for flow in flows(one).values():
         assert flow["bytes"] == flow["footprint_bytes"] == 64 << 20
+
+
+def test_timers_that_cannot_be_read_make_totals_lower_bounds():
+    good = timer(read=[1.0, 2, 300], write=[1.0, 1, 50])
+    for bad in ([1.0, 2], [1.0, -2, 300], [1.0, 2, 1e400], "x"):
+        damaged = json.loads(good)
+        next(iter(damaged.values()))["monitor"]["pread"] = bad
+        name = "monitor_timer.7-n1.datalife.json"
+        one = run({name: json.dumps(damaged).encode()})
+        (task,) = tasks(one).values()
+        assert (task["read_bytes"], task["io_kind"]) == (300, "lower_bound")
+        assert any("lower bounds" in w for w in one.warnings)
+        (task,) = tasks(run({name: good})).values()
+        assert task["io_kind"] == "exact"

@@ -315,6 +315,33 @@ def test_odd_values() -> None:
         import_bytes(Importer, {"71-vfd_data_stat.json": deep})
 
 
+def test_sums_of_a_cut_file_are_lower_bounds(tmp_path: Path) -> None:
+    text = json.dumps([MADE, MADE, *USED])
+    (whole, _) = (
+        import_bytes(Importer, {"71-vfd_data_stat.json": text.encode()}).table("tasks").to_pylist()
+    )
+    assert whole["io_kind"] == "exact" and whole["write_bytes"]
+    one, count = json.dumps(MADE), '"write_cnt": 3'
+    for damaged in (
+        f"[{one},{one[: len(one) // 2]}",
+        f"[{one},{one.replace(':', '', 1)},{one}]",
+        f"[{one.replace(count, count.replace('3', '-3'))}]",
+    ):
+        trace = import_bytes(Importer, {"71-vfd_data_stat.json": damaged.encode()})
+        (row,) = trace.table("tasks").to_pylist()
+        assert row["io_kind"] == "lower_bound" and row["read_bytes"] != 0
+        assert any("lower bounds" in w for w in trace.warnings)
+    # The file level is lost: the object level knows no bytes.
+    (tmp_path / "71-vfd_data_stat.json").write_text(one[: len(one) // 2])
+    (tmp_path / "71-vol_data_stat.json").write_bytes(as_json(VOL))
+    (row,) = rm.open(tmp_path).table("tasks").to_pylist()
+    assert row["read_bytes"] is None and row["write_bytes"] is None and row["io_kind"] is None
+    # Losses of the object level are none of bytes.
+    files = {"71-vfd_data_stat.json": as_json([MADE]), "71-vol_data_stat.json": as_json(VOL)[:-60]}
+    (row,) = import_bytes(Importer, files).table("tasks").to_pylist()
+    assert row["io_kind"] == "exact"
+
+
 # -- shared files -----------------------------------------------------------------------------
 
 SETS = ("ddmd", "s9f9p8", "seq9f9s", "sync-write-1d-contig-contig-read-full_1", "vist")

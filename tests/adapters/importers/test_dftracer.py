@@ -251,6 +251,37 @@ def test_two_hosts_with_one_pid() -> None:
     assert trace.table("tasks")["read_bytes"].to_pylist() == [1, 2]
 
 
+def test_sums_of_processes_that_lost_events_are_lower_bounds() -> None:
+    def tasks(data: bytes) -> dict[str, tuple[Any, Any, Any]]:
+        rows = import_bytes(Importer, {"a.pfw": data}).table("tasks").to_pylist()
+        return {r["run_id"]: (r["read_bytes"], r["write_bytes"], r["io_kind"]) for r in rows}
+
+    events = [
+        call("read", 0, 1, fname="/a", ret=10),
+        call("read", 5, 1, pid=8, fname="/a", ret=20),
+        call("write", 9, 1, pid=8, fname="/b", ret=30),
+    ]
+    whole = written(events)
+    assert tasks(whole) == {"7": (10, 0, "exact"), "8": (20, 30, "exact")}
+    # The broken line still says whose it is; a line that does not may be anyone's.
+    damaged = whole.replace(b'"name":"write"', b'"name":"wri')
+    assert tasks(damaged) == {"7": (10, 0, "exact"), "8": (20, None, "lower_bound")}
+    cut = whole[: whole.index(b'"write"')]
+    assert tasks(cut) == {"7": (10, None, "lower_bound"), "8": (20, None, "lower_bound")}
+    refused = [*events, {**call("write", 10, 1, pid=8, ret=5), "ts": "x"}]
+    assert tasks(written(refused))["8"] == (20, 30, "lower_bound")
+    start = [call("start", 0, 0, cat="dftracer"), *events]
+    assert tasks(written(start))["7"] == (10, None, "lower_bound")  # no end: killed, or cut
+    trace = import_bytes(Importer, {"a.pfw": cut})
+    assert any("could not all be read" in w for w in trace.warnings)
+
+
+def test_calls_without_a_result_give_no_bytes() -> None:
+    trace = import_bytes(Importer, {"a.pfw": written([call("read", 0, 1, fname="/a")])})
+    (row,) = trace.table("tasks").to_pylist()
+    assert (row["read_bytes"], row["write_bytes"], row["io_kind"]) == (None, 0, "lower_bound")
+
+
 # -- shared files -----------------------------------------------------------------------------
 
 

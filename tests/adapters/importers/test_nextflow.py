@@ -278,9 +278,49 @@ def test_lines_before_the_header_do_not_vanish():
 
 
 def test_files_put_one_after_the_other():
-    made = trace(HUMAN + HUMAN)
+    made = trace(HUMAN + HUMAN.replace(b"\tab/", b"\tcd/"))
     assert len(made.tasks) == 4 and made.meta["importer"]["records"]["rejected"] == 0
     assert len(set(made.table("tasks")["task_id"].to_pylist())) == 4
+
+
+def test_a_row_that_is_there_twice_counts_once(tmp_path):
+    def sums(made) -> tuple:
+        tasks = made.table("tasks")
+        return len(tasks), pc.sum(tasks["read_bytes"]).as_py()
+
+    once = sums(trace(HUMAN))
+    lines = HUMAN.splitlines(keepends=True)
+    raw = HUMAN.replace(b"29.5s", b"29500").replace(b"\t14s", b"\t14000")  # told in another form
+    files = {"a.txt": HUMAN, "b.txt": HUMAN + lines[1], "c.txt": raw}
+    both = import_bytes(Importer, files)
+    assert sums(both) == once
+    assert any("counted once: 5 left out" in w for w in both.warnings)
+    assert both.meta["importer"]["records"]["merged"] == 5
+    without = b"name\tstatus\tsubmit\trealtime\t%cpu\nA\tCOMPLETED\t1700000000000\t5000\t10\n"
+    assert len(rows(without + without.splitlines()[1])) == 1
+    # Nothing tells these apart, and nothing says that they are one.
+    bare = b"name\tstatus\trealtime\nA\tCOMPLETED\t5s\nA\tCOMPLETED\t5s\n"
+    assert len(rows(bare)) == 2
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_bytes(HUMAN)
+    made = rotameter.open(tmp_path)
+    assert sums(made) == once and any("copies" in w for w in made.warnings)
+
+
+@pytest.mark.parametrize("header", ["name\tstatus\trealtime", "realtime,process,status"])
+def test_a_header_of_few_columns(header, tmp_path):
+    mark = "\t" if "\t" in header else ","
+    value = {"name": "A (1)", "process": "A", "status": "COMPLETED", "realtime": "5s"}
+    row = mark.join(value[column] for column in header.split(mark))
+    (tmp_path / "t.txt").write_text(f"{header}\n{row}\n")
+    (task,) = rotameter.open(tmp_path / "t.txt").table("tasks").to_pylist()
+    assert (task["group"], task["wall_s"], task["source"]) == ("A", 5.0, "nextflow")
+
+
+def test_words_of_any_table_need_the_format_named(tmp_path):
+    text = b"name,status,duration\nA,COMPLETED,5s\n"
+    assert Importer().sniff(Head("t.csv", text)) == 0
+    assert len(rows(text)) == 1
 
 
 def test_secrets_in_names_are_cut():
@@ -334,7 +374,7 @@ def test_headers_of_other_tables_are_not_taken():
         "name\tname\tstatus\trealtime\thash",
         "id,name,status,duration",
     ):
-        assert find_header(line) is None
+        assert find_header(line, sure=True) is None
         assert Importer().sniff(Head("x", line.encode())) == 0
 
 

@@ -359,3 +359,16 @@ def test_runs_without_tasks(rotameter_shared):
     assert len(trace.meta["databases"][0]["workflows"]) == 1 and not rows(trace)
     assert "no task rows: monitoring was not reached or the run ended early" in trace.warnings
     assert any("1 block was still pending: job 555" in text for text in trace.warnings)
+
+
+def test_a_run_in_two_databases_is_read_once(tmp_path):
+    sample(tmp_path / "one.db")
+    once = rotameter.open(tmp_path / "one.db").table("tasks")
+    sample(tmp_path / "two.db")
+    connection = sqlite3.connect(tmp_path / "two.db")
+    connection.execute("CREATE TABLE more (x TEXT)")
+    connection.commit()
+    connection.close()
+    both = rotameter.open([tmp_path / "one.db", tmp_path / "two.db"])
+    assert both.table("tasks").equals(once)
+    assert any("read once" in w for w in both.warnings)

@@ -11,7 +11,7 @@ import pytest
 
 import rotameter
 from rotameter import plugins
-from rotameter.adapters.importers import locating, reading
+from rotameter.adapters.importers import inputs, locating, reading
 from rotameter.errors import BadInput, TraceNotFound, UnknownFormat, UsageError
 
 JOB = "{} 0 10 5 4 -1 -1 4 3600 -1 1 3 1 -1 1 -1 -1 -1\n"
@@ -164,3 +164,100 @@ def test_a_tar_archive_is_what_is_in_it(folder):
 def test_an_empty_name_is_no_path():
     with pytest.raises(UsageError, match="no path"):
         rotameter.open("")
+
+
+CAFE = "caf\xe9", "caf\xe8"
+NOT_UTF8 = {
+    "trace.txt": "name\tstatus\trealtime\t%cpu\n{}\tCOMPLETED\t1s\t1%\n{}\tCOMPLETED\t1s\t1%\n",
+    "jobs.psv": "JobID|JobName|State|Elapsed\n1|{}|COMPLETED|00:01:00\n2|{}|COMPLETED|00:01:00\n",
+    "b.jsonl": '{{"s": "1", "h:m:s": "0:00:01", "rule_name": "{}"}}\n'
+    '{{"s": "2", "h:m:s": "0:00:02", "rule_name": "{}"}}\n',
+    "w.json": '{{"schemaVersion": "1.4", "workflow": {{"tasks": ['
+    '{{"name": "{}", "id": "1", "runtimeInSeconds": 1}},'
+    '{{"name": "{}", "id": "2", "runtimeInSeconds": 1}}]}}}}',
+    "a.pfw": '{{"name":"open","cat":"POSIX","pid":1,"ts":1,"ph":"X","args":{{"hostname":"{}"}}}}\n'
+    '{{"name":"open","cat":"POSIX","pid":2,"ts":1,"ph":"X","args":{{"hostname":"{}"}}}}\n',
+    "a.json": '[{{"name":"{}","cat":"c","pid":1,"tid":1,"ts":1,"dur":1,"ph":"X"}},'
+    '{{"name":"{}","cat":"c","pid":1,"tid":1,"ts":5,"dur":1,"ph":"X"}}]',
+    "s.csv": "operation,aggregateFilesizeMB,taskName,taskPID,fileName\n"
+    "read,1,{},1-n1,x\nread,1,{},2-n1,x\n",
+}
+
+
+@pytest.mark.parametrize("name", NOT_UTF8)
+def test_names_that_are_not_utf8_stay_apart_and_it_is_said(tmp_path, name):
+    path = tmp_path / name
+    text = NOT_UTF8[name].format(*CAFE)
+    found = {}
+    for coding in ("utf-8", "latin-1"):
+        path.write_bytes(text.encode(coding))
+        found[coding] = rotameter.open(path)
+    plain, other = found.values()
+    for table in ("tasks", "intervals"):
+        assert other.table(table).equals(plain.table(table))
+    shown = str(other.table("tasks").to_pylist() + other.table("intervals").to_pylist())
+    assert all(word in shown for word in CAFE)
+    assert [w for w in other.warnings if w not in plain.warnings] == [inputs.FOREIGN]
+
+
+def test_what_a_trace_of_ours_has_no_use_for_is_said(folder, tmp_path):
+    from rotameter.adapters.importers.locating import open_any
+
+    path = tmp_path / "kept.rmt"
+    open_any([folder]).save(path)
+    plain = open_any([path])
+    assert not any("not used" in word for word in plain.warnings)
+    made = open_any([path], options={"map": ["start=x"], "table": "tasks"}, utc_offset="+02:00")
+    said = [word for word in made.warnings if "not used" in word]
+    assert len(said) == 1
+    assert all(word in said[0] for word in ("--map", "--opt table", "--utc-offset"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("jobs.csv", "id,start,wall_s\n" + "a,2024-01-01T00:00:00Z\n" * 2),
+        ("jobs.csv", "task_id,wall_s\n" + "a,1,2\n" * 2),
+        ("jobs.json", "[1, 2]"),
+    ],
+)
+def test_a_file_of_which_every_record_is_refused_is_no_trace(name, text, tmp_path):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(BadInput) as caught:
+        reading.read([path], format="table")
+    assert caught.value.exit_code == 4
+    assert "nothing usable: all 2 records were refused" in str(caught.value)
+
+
+def test_damaged_archives_keep_their_hint(tmp_path):
+    good = gzip.compress(log(*range(1000)).encode())
+    (tmp_path / "a.swf.gz").write_bytes(good[:12])
+    with zipfile.ZipFile(tmp_path / "whole.zip", "w") as archive:
+        archive.writestr("a.swf", log(1))
+    (tmp_path / "b.zip").write_bytes((tmp_path / "whole.zip").read_bytes()[:-30])
+    for name in ("a.swf.gz", "b.zip"):
+        for format in (None, "swf"):
+            with pytest.raises(BadInput, match="damaged") as caught:
+                reading.read([tmp_path / name], format=format)
+            assert "copy" in str(caught.value.hint)
+
+
+def test_a_named_file_that_is_empty_is_called_so(tmp_path):
+    (tmp_path / "a.swf").write_text(log(1))
+    (tmp_path / "b.swf").write_text("\n")
+    trace = rotameter.open([tmp_path / "a.swf", tmp_path / "b.swf"])
+    assert [w for w in trace.warnings if "b.swf" in w] == [f"{tmp_path / 'b.swf'} is empty"]
+
+
+def test_copies_of_logs_count_once(tmp_path):
+    text = "JobID|State|Elapsed\n1|COMPLETED|00:01:00\n"
+    for name in ("a.psv", "b.psv", "c.psv"):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "c.psv").write_text(text.replace("\n1|", "\n2|"))
+    trace = rotameter.open(tmp_path)
+    assert ids(trace) == ["1", "2"] and any("left out: 1 file" in w for w in trace.warnings)
+    for name in ("a.swf", "b.swf"):  # a log without a name of its run: not for us to say
+        (tmp_path / "swf").mkdir(exist_ok=True)
+        (tmp_path / "swf" / name).write_text(log(1))
+    assert len(rotameter.open(tmp_path / "swf").tasks) == 2

@@ -6,10 +6,12 @@ import base64
 import gzip
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rotameter
 from rotameter.adapters.importers._slurm_content import infer
 from rotameter.adapters.importers.slurm import Importer
 from rotameter.errors import BadInput
@@ -537,6 +539,39 @@ def test_json_that_was_cut_is_read_as_far_as_it_is_whole() -> None:
     assert any("cut" in word for word in trace.warnings)
 
 
+@pytest.mark.parametrize("indent", [None, 0, 1])
+def test_json_documents_put_one_after_the_other(indent: int | None) -> None:
+    def text(*numbers: int) -> str:
+        jobs = [JOB | {"job_id": number, "array": {}} for number in numbers]
+        return json.dumps({"meta": {}, "jobs": jobs, "errors": []}, indent=indent)
+
+    def ids(data: str) -> tuple[list[str], int]:
+        trace = import_bytes(Importer, {"jobs.json": data.encode()})
+        records = trace.meta["importer"]["records"]
+        return sorted(trace.table("tasks")["task_id"].to_pylist()), records["rejected"]
+
+    both = f"{text(5, 6)}\n{text(7)}\n"
+    assert ids(both) == (["5", "6", "7"], 0)
+    assert ids(f"{text()}{text(7)}") == (["7"], 0)
+    # The first is cut: what is whole in it and the second one are read.
+    cut = text(5, 6)
+    assert ids(f"{cut[: len(cut) * 2 // 3]}\n{text(7)}") == (["5", "7"], 1)
+    lines = "".join(
+        json.dumps({"JobID": n, "State": "FAILED", "Elapsed": "1:00"}) + "\n" for n in "12"
+    )
+    assert ids(f"{lines}{text(7)}\n{lines.replace('1', '3')}")[0][-2:] == ["3", "7"]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_json_without_jobs_is_an_empty_trace(tmp_path: Path, indent: int | None) -> None:
+    meta = {"plugins": {"data_parser": "data_parser/v0.0.40"}, "Slurm": {"release": "23.11.1"}}
+    path = tmp_path / "jobs.json"
+    path.write_text(json.dumps({"jobs": [], "meta": meta, "errors": []}, indent=indent))
+    trace = rotameter.open(path)
+    assert trace.table("tasks").num_rows == 0 and trace.meta["importer"]["name"] == "slurm"
+    assert any("there are no jobs in" in w for w in trace.warnings)
+
+
 def test_secrets_stay_out() -> None:
     text = "JobID|JobName|State|Reason\n5|run --password=hunter2|FAILED|token=abcdefghij\n"
     trace = import_bytes(Importer, {"jobs.txt": text.encode()})
@@ -719,3 +754,11 @@ def test_a_column_that_may_be_many_things_is_none(fields: tuple[str, ...], unkno
     found = rows("".join("|".join(line[i] for i in at) + "\n" for line in lines))
     assert {row[unknown] for row in found} == {None}
     assert [row["outcome"] for row in found] == ["timeout", "cancelled", "ok"]
+
+
+def test_a_last_line_without_an_end_may_be_cut() -> None:
+    text = "JobID|State|Elapsed\n1|COMPLETED|00:01:00\n2|COMPLETED|00:01"
+    trace = import_bytes(Importer, {"jobs.txt": text.encode()})
+    assert any("the last line has no end" in w for w in trace.warnings)
+    whole = import_bytes(Importer, {"jobs.txt": f"{text}:00\n".encode()})
+    assert not any("no end" in w for w in whole.warnings)

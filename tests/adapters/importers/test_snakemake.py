@@ -148,6 +148,9 @@ def test_empty_and_header_only():
         (["b/s1_align.txt", "b/s2_align.txt", "b/s3_align.txt"], {"align"}),
         (["b/one.txt", "b/two.txt"], {"one", "two"}),
         (["b/align.benchmark.txt"], {"align"}),
+        (["align/s1.tsv", "sort/s1.tsv"], {"align", "sort"}),
+        (["align/s1.tsv", "sort/s1.tsv", "sort/s2.tsv"], {"align", "sort"}),
+        (["a/one.tsv", "b/two.tsv"], {"one", "two"}),
     ],
 )
 def test_rules_from_names(names, rules):
@@ -166,6 +169,21 @@ def test_files_of_the_same_name_are_different_jobs():
     files = {"align/s1.tsv": PLAIN.encode(), "sort/s1.tsv": PLAIN.encode()}
     ids = import_bytes(Importer, files).table("tasks")["task_id"].to_pylist()
     assert ids == ["s1", "s1 repeat 2", "sort/s1", "sort/s1 repeat 2"]
+
+
+def test_copies_of_benchmarks_are_said(tmp_path):
+    for name in ("align.tsv", "copy.tsv"):
+        (tmp_path / name).write_text(PLAIN)
+    made = rotameter.open(tmp_path)
+    assert any("perhaps copies: 1 file" in w for w in made.warnings)
+    assert len(made.tasks) == 2 * len(trace(PLAIN).tasks)
+
+
+@pytest.mark.parametrize("text", ["-1", "inf", "1e30", "x"])
+def test_odd_numbers_are_called_what_they_are(text):
+    made = trace(PLAIN.replace(PLAIN.split("\n")[1].split("\t")[0], text, 1))
+    (reason, *_) = made.table("rejects")["reason"].to_pylist()
+    assert text in reason and ("not a number" in reason) == (text == "x")
 
 
 # -- shared files -------------------------------------------------------------------------------

@@ -180,6 +180,25 @@ def test_rows_that_are_none_are_refused_with_their_line():
         load()
 
 
+def test_what_is_lost_makes_totals_lower_bounds():
+    both = [row(), row("write", task="b", pid="2-n1", file="y")]
+    assert {t["io_kind"] for t in tasks(load(*both)).values()} == {"exact"}
+    one = load(*both, row("fly", task="b", pid="2-n1", file="z"))
+    assert [t["io_kind"] for t in tasks(one).values()] == ["exact", "lower_bound"]
+    cut = load(*both, "read,1")
+    assert {t["io_kind"] for t in tasks(cut).values()} == {"lower_bound"}
+    assert any("lower bounds" in w for w in cut.warnings)
+
+
+@pytest.mark.parametrize("size", ["-1", "abc", "1e400"])
+def test_a_size_that_cannot_be_read_is_no_exact_one(size):
+    trace = load(row(mb=size, transferSize=100.0, ops=4))
+    (task,) = tasks(trace).values()
+    assert (task["read_bytes"], task["io_kind"]) == (400, "estimate")
+    assert any("a size that cannot be read" in w for w in trace.warnings)
+    assert not any("cannot be read" in w for w in load(row(mb="", transferSize=9, ops=4)).warnings)
+
+
 def test_bytes_without_a_file_stay_with_the_task():
     trace = load(row(), row("write", file=""))
     (task,) = tasks(trace).values()

@@ -93,3 +93,17 @@ def test_real_logs_equal_the_oracle(rotameter_shared, name):
     assert tasks["started_ns"].isna().sum() == want["wait_unknown"]
     assert tasks["requested_wall_s"].isna().sum() == want["req_time_unknown"]
     assert (tasks["wall_s"] <= 0).sum() == want["runtime_le0"]
+
+
+def test_long_logs_are_read_part_by_part(monkeypatch):
+    from rotameter.adapters.importers import swf
+
+    lines = [f"{n if n % 3 else -1} {n} 5 {n + 1} 4 -1 -1 4 3600 -1 {n % 4} 3 1 -1 1 -1 -1 -1"
+             for n in range(1, 20)]  # fmt: skip
+    lines[7] = "not a job"
+    data = ("; UnixStartTime: 1000000000\n" + "\n".join(lines) + "\n").encode()
+    whole = import_bytes(Importer, {"log.swf": data})
+    monkeypatch.setattr(swf, "_BATCH", 4)
+    parts = import_bytes(Importer, {"log.swf": data})
+    assert parts.table("tasks").equals(whole.table("tasks")) and parts.warnings == whole.warnings
+    assert parts.table("rejects")["line"].to_pylist() == [9]

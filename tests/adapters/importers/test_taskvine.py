@@ -302,3 +302,8 @@ def test_an_unfinished_log(rotameter_shared):
     assert waiting["started_ns"] is None and waiting["error"] == "WAITING"
     said = " | ".join(trace.warnings)
     assert "the last line of the log is cut: ignored" in said and "log not closed" in said
+
+
+def test_a_copy_of_a_run_is_said():
+    files = {"one/transactions": FULL, "two/transactions": FULL}
+    assert any("a copy of a run" in w for w in import_bytes(Importer, files).warnings)

@@ -283,3 +283,19 @@ def test_the_published_schemas_are_refused(rotameter_shared):
     for path in rotameter_shared.glob("data/formats/wfcommons/schema_*.json"):
         with pytest.raises(RotameterError):
             rotameter.open(path)
+
+
+@pytest.mark.parametrize("key", ["coreCount", "memoryInBytes", "readBytes", "writtenBytes"])
+def test_amounts_that_are_none_are_said(key):
+    data = new([{"name": "a", "id": "a"}], [{"id": "a", "runtimeInSeconds": 1, key: -5}])
+    made = load(data)
+    assert f"a {key} that is no amount is left out" in made.warnings
+    data["workflow"]["execution"]["tasks"][0][key] = 5
+    assert not any("no amount" in w for w in load(data).warnings)
+
+
+def test_one_instance_under_two_names_is_said():
+    text = json.dumps(OLD)
+    files = {"a.json": text.encode(), "b.json": json.dumps(OLD, indent=1).encode()}
+    made = import_bytes(Importer, files)
+    assert any("more than once" in w for w in made.warnings)

@@ -30,11 +30,19 @@ __all__ = ["Exporter"]
 Row = dict[str, Any]
 _TASK_NAME = re.compile(r"[^0-9a-zA-Z\-_.#]")
 _FILE_NAME = re.compile(r"[^0-9a-zA-Z\-_./:#]")
+_BOUNDS = ("lower_bound", "upper_bound", "missing")
 _SYSTEMS = ("linux", "macos", "windows")
 _COLUMNS = (
     *("task_id", "attempt", "group", "host", "worker", "outcome", "priority"),
     *("submitted_ns", "started_ns", "ended_ns", "wall_s", "cpu_s", "energy_j", "energy_quality"),
-    *("peak_memory_bytes", "read_bytes", "write_bytes", "requested_cores", "granted_cores"),
+    *(
+        "peak_memory_bytes",
+        "peak_memory_kind",
+        "read_bytes",
+        "write_bytes",
+        "requested_cores",
+        "granted_cores",
+    ),
 )
 
 
@@ -273,6 +281,7 @@ def _execution(
         warn(f"{len(rows) - len(ran):,} tasks have no known duration: specified, not executed")
     if not ran:
         return None
+    _say_bounds(ran, warn)
     zone = "" if trace.meta.get("time_base") == "relative_ns" else "Z"
     hosts_of = trace.meta.get("hosts_of")
     many: Mapping[str, Any] = hosts_of if isinstance(hosts_of, dict) else {}
@@ -289,6 +298,20 @@ def _execution(
     if machines:
         run["machines"] = machines
     return run
+
+
+def _bounded(row: Row) -> bool:
+    """Say whether the peak is no measurement: the format has no word for a bound."""
+    return row["peak_memory_kind"] in _BOUNDS
+
+
+def _say_bounds(ran: list[Row], warn: Callable[[str], None]) -> None:
+    left = sum(_bounded(row) and row["peak_memory_bytes"] is not None for row in ran)
+    if left:
+        warn(
+            "tasks with no more than a bound of their memory, such as a request that was not "
+            f"enough: {left:,}; memoryInBytes is left out, it is for measurements"
+        )
 
 
 def _wall(row: Row) -> float | None:
@@ -311,7 +334,7 @@ def _executed(row: Row, wall: float, tasks: Mapping[str, str], zone: str, hosts:
         "avgCPU": _inverse(row["cpu_s"], lambda x: cpu_s(x, wall), 100 / wall if wall else None),
         "readBytes": row["read_bytes"],
         "writtenBytes": row["write_bytes"],
-        "memoryInBytes": row["peak_memory_bytes"],
+        "memoryInBytes": None if _bounded(row) else row["peak_memory_bytes"],
         "energyInKWh": _inverse(kwh, joules, 1 / joules(1.0)),
         "priority": row["priority"],
         "machines": hosts if isinstance(hosts, list) and hosts else [host] if host else None,

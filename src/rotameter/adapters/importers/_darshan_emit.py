@@ -42,9 +42,14 @@ def emit(log: Log, task_id: str, kind: str, build: Builder) -> None:
         )
     if not moved(sums.values()):
         build.warn(f"{clean_name(log.source)}: no I/O recorded")
+    if log.lossy:
+        build.warn(
+            f"{clean_name(log.source)}: lines could not be read, or the text is cut: the counts "
+            "are at least that"
+        )
     beside = _beside(log, sums, base, build)
     total = sums[base] if base is not None else {"bytes_read": 0, "bytes_written": 0}
-    low = beside or base in partial
+    low = beside or base in partial or log.lossy
     build.add("tasks", _task(log, task_id, total, kind, low=low))
     build.records_in += 1
     build.records_out = (build.records_out or 0) + 1
@@ -73,6 +78,9 @@ def _beside(log: Log, sums: dict[str, dict[str, Any]], base: str | None, build: 
 
 
 def _task(log: Log, task_id: str, total: dict[str, Any], kind: str, *, low: bool) -> dict[str, Any]:
+    sizes = [_whole(total.get(name)) for name in ("bytes_read", "bytes_written")]
+    if log.lossy:  # what is missing may be all there was
+        sizes = [size or None for size in sizes]
     row: dict[str, Any] = {
         "task_id": task_id,
         "attempt": 1,
@@ -83,9 +91,9 @@ def _task(log: Log, task_id: str, total: dict[str, Any], kind: str, *, low: bool
         "ended_ns": log.end_ns,
         "wall_s": log.run_time_s,
         "outcome": "unknown",
-        "read_bytes": _whole(total.get("bytes_read")),
-        "write_bytes": _whole(total.get("bytes_written")),
-        "io_kind": "lower_bound" if low else "exact",
+        "read_bytes": sizes[0],
+        "write_bytes": sizes[1],
+        "io_kind": None if sizes == [None, None] else "lower_bound" if low else "exact",
         "source": "darshan",
     }
     if log.nprocs:

@@ -86,6 +86,7 @@ class Log:
     mounts: list[tuple[str, str]] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     modules: dict[str, Module] = field(default_factory=dict)
+    lossy: bool = False
 
     def base(self) -> str | None:
         """Give the layer whose totals stand for the job's: the lowest that has records."""

@@ -7,7 +7,14 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.importers._darshan_log import FileRecord, Log, Module, moment, seconds
+from rotameter.adapters.importers._darshan_log import (
+    LAYERS,
+    FileRecord,
+    Log,
+    Module,
+    moment,
+    seconds,
+)
 from rotameter.errors import BadInput
 
 if TYPE_CHECKING:
@@ -149,7 +156,24 @@ class _Parser:
         for module in self.log.modules.values():
             if module.records:
                 module.totals = None
+        self.log.lossy |= self._cut()
         return self.log
+
+    def _cut(self) -> bool:
+        """Say whether the text ends too early: in a record, or before a module it announced."""
+        for layer in LAYERS:
+            module = self.log.modules.get(layer)
+            if module and module.size_bytes and not module.records and module.totals is None:
+                return True
+        if not self._records:
+            return False
+        (name, *_), last = list(self._records.items())[-1]
+        others = [list(record) for (module, *_), record in self._records.items() if module == name]
+        return (
+            len(others) > 1
+            and len(last) < len(others[-2])
+            and (others[-2][: len(last)] == list(last))
+        )
 
 
 def read_parser(file: InputFile, build: Builder) -> Log:
@@ -165,6 +189,7 @@ def read_parser(file: InputFile, build: Builder) -> Log:
                 build.records_in += 1
                 build.reject(file.name, number, why)
     log = parser.done()
+    log.lossy |= bad > 0
     found = any(module.records or module.totals for module in log.modules.values())
     if not found and (bad or log.version is None):
         raise BadInput(
@@ -203,5 +228,6 @@ def _table_row(log: Log, header: list[str], row: list[str], line: int, build: Bu
     if bad:
         build.records_in += 1
         build.reject(log.source, line, "not a module and its numbers")
+        log.lossy = True
         return
     log.modules[cells["module"].strip()[:80]] = Module(totals=totals)

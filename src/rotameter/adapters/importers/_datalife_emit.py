@@ -189,6 +189,7 @@ def _footprint(one: Touched, moved: int | None) -> int | None:
 def _task(process: Process, group: str | None, build: Builder) -> None:
     read, written = process.total("read"), process.total("write")
     known = read is not None and written is not None
+    lossy = process.timer is not None and process.timer.lossy
     build.add(
         "tasks",
         {
@@ -199,13 +200,18 @@ def _task(process: Process, group: str | None, build: Builder) -> None:
             "host": process.host,
             "outcome": "ok" if known else "unknown",
             "outcome_kind": "inferred",
-            "read_bytes": int(read[2]) if read else None,
-            "write_bytes": int(written[2]) if written else None,
-            "io_kind": "exact" if known else None,
+            "read_bytes": _seen(read, lossy=lossy),
+            "write_bytes": _seen(written, lossy=lossy),
+            "io_kind": ("lower_bound" if lossy else "exact") if known else None,
             "io_s": read[0] + written[0] if read and written else None,
             "source": "datalife",
         },
     )
+
+
+def _seen(total: list[float] | None, *, lossy: bool) -> int | None:
+    """Give bytes; of timers that could not all be read, those of no call are not known."""
+    return None if total is None or (lossy and not total[1]) else int(total[2])
 
 
 def _samples(process: Process, build: Builder) -> None:
@@ -250,6 +256,12 @@ def _say(processes: Sequence[Process], facts: _Facts, inferred: bool, build: Bui
         build.warn(
             f"bytes, calls and seconds of {many(facts.estimated, 'flow')} are estimates: timers "
             "are totals of a process, shared out by the blocks touched; totals a task are exact"
+        )
+    lossy = sum(p.timer is not None and p.timer.lossy for p in processes)
+    if lossy:
+        build.warn(
+            f"timers of processes that could not all be read: {lossy:,}; their bytes, calls and "
+            "seconds are lower bounds"
         )
     if facts.unknown:
         build.warn(

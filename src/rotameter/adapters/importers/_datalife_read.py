@@ -51,6 +51,7 @@ class Timer:
 
     calls: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     program: str | None = None
+    lossy: bool = False
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ def named(path: str) -> tuple[str, str]:
     return folder, base
 
 
-def parsed(data: bytes, name: str) -> Any:
+def parsed(data: str, name: str) -> Any:
     """Read a JSON document.
 
     Raises
@@ -93,7 +94,7 @@ def parsed(data: bytes, name: str) -> Any:
         If it is none.
     """
     try:
-        return json.loads(data.decode("utf-8-sig", "replace"))
+        return json.loads(data)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise BadInput(f"{name} is not JSON: {reason[:200]}", hint="copy it again") from None
@@ -145,12 +146,16 @@ def timer_of(document: Any) -> Timer | None:
 
 
 def _count(found: Timer, level: str, call: str, values: Any, mine: list[float]) -> None:
-    if values == _NOTHING or call in _OURS or not isinstance(values, list) or len(values) != 3:
+    if values == _NOTHING or call in _OURS:
+        return
+    if not isinstance(values, list) or len(values) != 3:
+        found.lossy = True
         return
     seconds = values[0]
     usable = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
     count, size = whole(values[1]), whole(values[2])
     if not usable or not 0 <= seconds < _SECONDS_LIMIT or count is None or size is None:
+        found.lossy = True
         return
     kind = "read" if call in _READS else "write" if call in _WRITES else "metadata"
     if not count and not size:

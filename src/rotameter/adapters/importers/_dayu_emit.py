@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.importers._dayu_state import Dataset, Opened, State, Task, Use
 from rotameter.profiler.live.redact import clean_name
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -44,12 +45,22 @@ def emit(state: State, build: Builder, *, by_dataset: bool) -> None:
             f"files whose total is not the sum of their datasets: {state.unplaced:,}; what is over "
             "could be read or written and is in no flow"
         )
+    lossy = sum(task.measured and _lossy(state, task) for task in state.tasks.values())
+    if lossy:
+        build.warn(
+            f"records of {many(lossy, 'task')} could not be read, or the file is cut: their bytes, "
+            "calls and seconds are lower bounds"
+        )
     build.not_measured(
         "when tasks began and ended: from their first opening of an HDF5 file to their last closing"
     )
     build.not_measured("I/O beside HDF5, CPU time, memory, and whether tasks failed")
     if not all(task.measured for task in state.tasks.values()):
         build.not_measured("bytes of tasks without a VFD file")
+
+
+def _lossy(state: State, task: Task) -> bool:
+    return task.name in state.lossy or (task.folder, task.pid) in state.lossy_pids
 
 
 def _join(state: State) -> None:
@@ -193,7 +204,8 @@ def _tasks(state: State, build: Builder) -> None:
         if order is None:
             order = state.orders.get((task.folder, task.group))
         first, last = _ns(task.first_us), _ns(task.last_us)
-        low = state.unplaced or any((name, op) in unknown for op in ("read", "write"))
+        lossy = _lossy(state, task)
+        low = lossy or state.unplaced or any((name, op) in unknown for op in ("read", "write"))
         row: dict[str, Any] = {
             "task_id": clean_name(name),
             "attempt": 1,
@@ -210,10 +222,13 @@ def _tasks(state: State, build: Builder) -> None:
         }
         if task.measured:
             read, wrote = (moved.get((name, op), [0, 0, 0, 0]) for op in ("read", "write"))
+            # Of what is lost, all may have been of a kind that is not seen.
+            sizes = [None if lossy and not one[2] else one[0] for one in (read, wrote)]
+            unseen = sizes == [None, None]
             row |= {
-                "read_bytes": read[0],
-                "write_bytes": wrote[0],
-                "io_kind": "lower_bound" if low else "exact",
+                "read_bytes": sizes[0],
+                "write_bytes": sizes[1],
+                "io_kind": None if unseen else "lower_bound" if low else "exact",
                 "io_s": None if task.io_us is None else task.io_us / 1e6,
             }
             _metadata(task, read, wrote, last, build)

@@ -122,6 +122,9 @@ class State:
         self.orders: dict[tuple[str, str], int] = {}
         self.listed: list[tuple[str, str, str]] = []
         self.unplaced = 0
+        self.lossy: set[str] = set()
+        self.lossy_pids: set[tuple[str, str | None]] = set()
+        self._here: set[str] = set()
         self._spent: dict[tuple[str, str | None], dict[str, float]] = {}
         self._before: dict[str, str] = {}
 
@@ -140,7 +143,18 @@ class State:
         found = self.tasks.get(key)
         if found is None:
             found = self.tasks[key] = Task(key, group or "unnamed", pid, folder)
+        self._here.add(key)
         return found
+
+    def begin(self) -> None:
+        """Begin a file."""
+        self._here = set()
+
+    def lose(self, pid: str | None, folder: str) -> None:
+        """Note that records of this file, of the file level, are lost: sums are lower bounds."""
+        self.lossy |= self._here
+        if pid is not None:
+            self.lossy_pids.add((folder, pid))
 
     # -- the file level: VFD ------------------------------------------------------------------
 
@@ -184,7 +198,10 @@ class State:
         page: int | None,
         kind: str,
     ) -> tuple[int, int]:
-        size, ops = whole(numbers.get(f"{op}_bytes")) or 0, whole(numbers.get(f"{op}_cnt")) or 0
+        given = [numbers.get(f"{op}_{what}") for what in ("bytes", "cnt")]
+        if any(value is not None and whole(value) is None for value in given):
+            self.lossy.add(task.name)
+        size, ops = (whole(value) or 0 for value in given)
         if not size and not ops:
             return 0, 0
         use = self.uses.setdefault((task.name, file, dataset, op), Use())

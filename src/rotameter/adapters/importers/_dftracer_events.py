@@ -63,6 +63,7 @@ class Process:
     calls: array[int] = field(default_factory=lambda: array("q"))
     more_io_ns: int = 0
     events: int = 0
+    lossy: bool = False
 
     def seen(self, start_ns: int, end_ns: int) -> None:
         """Stretch its life over a moment."""
@@ -95,10 +96,25 @@ class Events:
         self._host: dict[str, str] = {}
         self._opened: dict[tuple[str, int], str] = {}
         self._unit = 0
+        self._here: dict[tuple[str, str | None], Process] = {}
+        self._lost: set[str | None] = set()
 
     def begin(self) -> None:
         """Begin a file: descriptors and the unit of time are its own."""
         self._host, self._opened, self._unit = {}, {}, 0
+        self._here, self._lost = {}, set()
+
+    def lose(self, pid: str | None) -> None:
+        """Note that an event of a process could not be read; None: of whom is not known."""
+        self._lost.add(pid)
+
+    def close(self) -> None:
+        """End a file: what was lost in it is missing in the sums of its processes."""
+        known = {pid for pid, _ in self._here}
+        of_all = not self._lost <= known
+        for (pid, _), process in self._here.items():
+            process.lossy |= of_all or pid in self._lost
+        self.end()
 
     def end(self) -> None:
         """Hand over the spans that are left."""
@@ -170,6 +186,7 @@ class Events:
         found = self.processes.get((pid, key))
         if found is None:
             found = self.processes[pid, key] = Process(pid, key)
+        self._here[pid, key] = found
         return found
 
     def _metadata(self, name: str, pid: str, args: Mapping[str, Any]) -> None:

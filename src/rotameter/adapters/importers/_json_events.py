@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from decimal import Decimal, DecimalException
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rotameter.adapters.importers.inputs import spelled
 from rotameter.errors import BadInput
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _BLANK = re.compile(r"[\s,\x00\ufeff]*")
 _COLON = re.compile(r"\s*:")
 _OBJECT = re.compile(r'\{\s*"')
 _NEAR_END = 16
+_DEPTH = 50
 
 
 def exact_float(text: str) -> Any:
@@ -39,6 +41,16 @@ def exact_float(text: str) -> Any:
         return Decimal(text)
     except DecimalException:
         return float("nan")
+
+
+def _spelled(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return spelled(value)
+    if depth < _DEPTH and isinstance(value, dict):
+        return {spelled(key): _spelled(one, depth + 1) for key, one in value.items()}
+    if depth < _DEPTH and isinstance(value, list):
+        return [_spelled(one, depth + 1) for one in value]
+    return value
 
 
 class Damage(NamedTuple):
@@ -97,7 +109,8 @@ class EventReader:
         errors = "replace" if self._utf16 else "surrogateescape"
         decoder = codecs.getincrementaldecoder("utf-16" if self._utf16 else "utf-8")
         self._decoder = decoder(errors)
-        self._stream = file.open()
+        self._file, self._stream = file, file.open()
+        self._raw = False
         self._text, self._at, self._start = "", 0, 0
         self._bytes, self._lines = 0, 0
         self._counted = (0, 0)
@@ -137,7 +150,10 @@ class EventReader:
         self._lines += done.count("\n")
         rest = self._text[self._at :]
         data = self._more(max(_CHUNK_BYTES, len(rest)))
-        self._text = rest + self._decoder.decode(data, final=self._ended)
+        text = self._decoder.decode(data, final=self._ended)
+        # Kept as they are, so that bytes can be counted; spelled as they are given.
+        self._raw |= not text.isascii() and self._file.spelled(text) is not text
+        self._text = rest + text
         self._at, self._start, self._counted = 0, 0, (0, 0)
         return True
 
@@ -220,6 +236,12 @@ class EventReader:
     # -- structure ----------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
+        for value in self._values():
+            yield _spelled(value) if self._raw else value
+        if self._raw:
+            self.header = _spelled(self.header)
+
+    def _values(self) -> Iterator[Any]:
         try:
             while mark := self._peek():
                 if mark == "[":

@@ -112,8 +112,9 @@ class Events:
             if self._decoder is None:
                 wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
                 kind = "utf-16" if wide else "utf-8-sig"
-                self._decoder = codecs.getincrementaldecoder(kind)("replace")
-            parts.append(self._decoder.decode(data, final=self._ended))
+                errors = "replace" if wide else "surrogateescape"
+                self._decoder = codecs.getincrementaldecoder(kind)(errors)
+            parts.append(self._file.spelled(self._decoder.decode(data, final=self._ended)))
             have += len(parts[-1])
         _ = self.line
         self._text = self._text[self._at :] + "".join(parts)

@@ -57,8 +57,11 @@ class Record:
     header: int = 0
 
 
-def find_header(line: str) -> Header | None:
+def find_header(line: str, *, sure: bool = False) -> Header | None:
     r"""Read a header; None if the line is none.
+
+    With ``sure``, one that no other table would have: few columns must all be Nextflow's, and one
+    of them be a word of its own.
 
     Examples
     --------
@@ -74,7 +77,8 @@ def find_header(line: str) -> Header | None:
     for separator in dict.fromkeys(("\t", ",", ";", "|", gap[0] if gap else "\t")):
         columns = tuple(part.strip() for part in line.split(separator))
         known = {c for c in columns if c in FIELDS}
-        if len(known) >= _KNOWN and _enough(known):
+        own = len(known) >= _KNOWN or len(known) == len(columns)
+        if _enough(known) and (not sure or (own and known & _TELLING)):
             if len(known) < sum(c in FIELDS for c in columns):
                 return None
             return Header(columns, separator)
@@ -84,7 +88,7 @@ def find_header(line: str) -> Header | None:
 def _enough(known: set[str]) -> bool:
     named = bool(known & {"name", "process"})
     timed = bool(known & {"realtime", "duration", "complete", "submit"})
-    return named and "status" in known and timed and bool(known & _TELLING)
+    return named and "status" in known and timed
 
 
 def records(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[Header, Record]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from rotameter.adapters.importers.inputs import spelled
 from rotameter.errors import BadInput
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _prepared(name: str, connection: sqlite3.Connection) -> Database:
     started = time.monotonic()
     late = lambda: int(time.monotonic() - started > _QUERY_LIMIT_S)  # noqa: E731
     connection.set_progress_handler(late, _STEPS)
-    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    connection.text_factory = lambda data: spelled(data.decode("utf-8", "surrogateescape"))
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _TEXT_LIMIT)
     try:
         connection.execute("PRAGMA trusted_schema = OFF")

@@ -120,6 +120,12 @@ class Runs:
         unique = len(set(short.values())) == len(short)
         self._prefixes = short if unique else {key: key for key in self.chosen}
 
+    def drop(self, known: set[str]) -> int:
+        """Leave out runs that another database had; give how many."""
+        again = self.chosen.keys() & known
+        self.chosen = {key: facts for key, facts in self.chosen.items() if key not in again}
+        return len(again)
+
     def wants(self, run: str | None) -> bool:
         """Say whether rows of this run are to be imported."""
         return run in self.chosen

@@ -56,7 +56,7 @@ def blocks(file: InputFile) -> Iterator[tuple[int, bytes]]:
                 if b"\r" not in carry:
                     raise BadInput(f"{file.name}: a line is too long", hint="check the file")
                 cut = carry.rfind(b"\r") + 1
-            block, carry = _plain(carry[:cut]), carry[cut:]
+            block, carry = _plain(carry[:cut], file), carry[cut:]
             if block:
                 yield number, block
                 number += block.count(b"\n")
@@ -64,7 +64,7 @@ def blocks(file: InputFile) -> Iterator[tuple[int, bytes]]:
                 return
 
 
-def _plain(block: bytes) -> bytes:
+def _plain(block: bytes, file: InputFile) -> bytes:
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b"\0" in block:
@@ -72,7 +72,7 @@ def _plain(block: bytes) -> bytes:
     try:
         block.decode("utf-8")
     except UnicodeDecodeError:
-        block = block.decode("utf-8", "replace").encode("utf-8")
+        block = file.spelled(block.decode("utf-8", "surrogateescape")).encode("utf-8")
     return block
 
 

@@ -8,6 +8,7 @@ a request is in MiB, that of a step's usage in bytes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,11 @@ _TIMES = (
 _SLURMS = frozenset(
     words("job_state tres_req_str tres_alloc_str array_job_id derived_exit_code state_reason")
 )
+_BETWEEN = re.compile(r"[\s,\x1e]*")
+_LISTED = re.compile(r'"jobs"\s*:\s*\[')
+_LINE, _NEXT = re.compile(r"\n"), re.compile(r"\n(?=[{\[])")
+_EMPTY = re.compile(r'"jobs"\s*:\s*\[\s*\]')
+_SOURCES = ('"slurm"', '"data_parser', "/sacct", '"sacct"', '"squeue"', "openapi/")
 _MARKS = ('"tres"', '"slurm"', '"data_parser"', '"derived_exit_code"', '"job_state"', '"slurm_')
 
 
@@ -71,6 +77,8 @@ def looks_like_slurm(text: str) -> float:
     low = text.lower()
     if '"jobs"' in low and '"job_id"' in low and any(mark in low for mark in _MARKS):
         return 0.95
+    if _EMPTY.search(low) and any(source in low for source in _SOURCES):
+        return 0.9
     start = text.lstrip("[ \n\t").partition("\n")[0]
     try:
         found, _ = json.JSONDecoder().raw_decode(start or "0")
@@ -116,60 +124,64 @@ def read_json(file: InputFile, build: Builder) -> Iterator[Rows]:
 
 
 def _jobs(file: InputFile, build: Builder) -> Iterator[tuple[int, Any]]:
-    """Give (line, or number in the list; job)."""
+    """Give (line, or number in the lists; job) of one document, several, or an object a line."""
     text = file.read_text().strip()
-    try:
-        document = json.loads(text)
-    except RecursionError:
-        raise BadInput(f"{file.name} is nested too deeply", hint="check the file") from None
-    except ValueError:
-        yield from _lines_or_rest(file, text, build)
-        return
-    if isinstance(document, dict):
-        _facts(document, build)
-        if "jobs" not in document:
-            document = {"jobs": [document]}
-        document = document["jobs"]
-    if not isinstance(document, list):
-        raise BadInput(f"{file.name} holds no list of jobs", hint="sacct --json writes one")
-    yield from enumerate(document, 1)
-
-
-def _lines_or_rest(file: InputFile, text: str, build: Builder) -> Iterator[tuple[int, Any]]:
-    """Read one object a line, or what is whole of a document that was cut."""
     decoder = json.JSONDecoder()
-    start = text.find('"jobs"')
-    at = text.find("[", start) + 1 if start >= 0 else 0
-    if start < 0 or text[:1] != "{" or _is_object(text.partition("\n")[0]):
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip().rstrip(","):
-                yield number, _object(line.strip().rstrip(","))
-        return
-    done = 0
-    while at:
-        while at < len(text) and text[at] in ", \n\t\r":
-            at += 1
+    at = done = counted = 0
+    line = 1
+    while (at := _BETWEEN.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+        line += text.count("\n", counted, at)
+        counted = at
+        try:
+            document, at = decoder.raw_decode(text, at)
+        except RecursionError:
+            raise BadInput(f"{file.name} is nested too deeply", hint="check the file") from None
+        except ValueError:
+            found, at = _of_damaged(file, text, at, build)
+            yield from ((done + number, job) for number, job in enumerate(found, 1))
+            done += len(found)
+            yield (done + 1 if found else line), None
+            continue
+        if isinstance(document, dict) and "jobs" not in document:
+            yield line, document
+            continue
+        if isinstance(document, dict):
+            _facts(document, build)
+            document = document["jobs"]
+            if not isinstance(document, list):
+                raise BadInput(f"{file.name} holds no list of jobs", hint="sacct --json writes one")
+        if not isinstance(document, list):
+            yield line, None
+            continue
+        yield from ((done + number, job) for number, job in enumerate(document, 1))
+        done += len(document)
+
+
+def _of_damaged(file: InputFile, text: str, at: int, build: Builder) -> tuple[list[Any], int]:
+    """Give the jobs that are whole in a document that was cut, and where the next may begin."""
+    decoder = json.JSONDecoder()
+    nested = text[at] in "{["
+    match = (_NEXT if nested else _LINE).search(text, at)
+    after = match.end() if match else len(text)
+    listed = _LISTED.search(text, at, after)
+    found: list[Any] = []
+    if not nested or listed is None:
+        return found, after
+    at = listed.end()
+    while True:
+        at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
         try:
             job, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             break
-        done += 1
-        yield done, job
-    if not done:
+        found.append(job)
+    match = _NEXT.search(text, at)
+    after = match.end() if match else len(text)
+    if found:
+        build.warn(f"the document is cut: {len(found):,} jobs were read")
+    elif not match:
         raise BadInput(f"{file.name} is no whole JSON document", hint="write it again")
-    build.warn(f"the document is cut: {done:,} jobs were read")
-    yield done + 1, None
-
-
-def _object(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _is_object(text: str) -> bool:
-    return isinstance(_object(text), dict)
+    return found, after
 
 
 def _facts(document: Mapping[str, Any], build: Builder) -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["head_layout", "read_rows"]
 
+_OPEN_END = (
+    "the last line has no end: it may be cut, its last value or job with it; list the jobs again"
+)
 _UNIT = "\x1f"
 _SAMPLE = 2000
 _SEARCHED = 20
@@ -348,6 +351,8 @@ def _flush(reader: _Reader, *, last: bool) -> Iterator[Rows]:
     if last and reader.unfinished and len(pending) < len(layout.names):
         reader.build.reject(reader.file.name, reader.began, "the file ends inside this record")
         return
+    if last and reader.unfinished and len(pending) == len(layout.names):
+        reader.build.warn(_OPEN_END)
     row = _fitted(reader, layout, reader.began, pending)
     if row and (rows := from_lists(layout.names, [row], [reader.began])) is not None:
         yield rows

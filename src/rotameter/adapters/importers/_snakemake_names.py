@@ -41,8 +41,8 @@ def _folder(name: str) -> str:
 def guess(names: Sequence[str], way: str = "auto") -> tuple[Mapping[str, str], str]:
     """Give the rule of each file, and where it was found.
 
-    With ``auto``: the folder if it tells more than one rule or all files of one apart from their
-    samples, else the part of the names that repeats; a file alone is its own rule.
+    With ``auto``: the folder if there are several, with several files each or with files of one
+    name, else the part of the names that repeats; a file alone is its own rule.
 
     Examples
     --------
@@ -74,7 +74,9 @@ def _best(options: Mapping[str, Mapping[str, str]], files: int) -> str:
         return "stem"
     kinds = {way: len(set(found.values())) for way, found in options.items()}
     folders = {f.lower() for f in options["folder"].values()}
-    if not folders & _PLAIN and kinds["folder"] * 2 <= files and kinds["folder"] > 1:
+    # A name that stands in several folders is a sample's: the folders tell the rules.
+    telling = kinds["folder"] * 2 <= files or kinds["stem"] < files
+    if not folders & _PLAIN and telling and kinds["folder"] > 1:
         return "folder"
     splits = [way for way in ("first", "last") if kinds[way] * 3 <= files * 2]
     splits = [way for way in splits if kinds[way] < kinds["stem"]]

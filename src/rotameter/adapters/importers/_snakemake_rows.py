@@ -57,11 +57,15 @@ def amount(value: object) -> float | None:
     try:
         number = float(value)
     except OverflowError:
-        raise ValueError("not a number: too large") from None
+        raise ValueError("a number that is too large") from None
+    except ValueError:
+        raise ValueError(f"not a number: {str(value)[:40]}") from None
     if number != number:
         return None
-    if not 0 <= number < _LIMIT:
-        raise ValueError(f"not a number: {str(value)[:40]}")
+    if number < 0:
+        raise ValueError(f"a negative number: {str(value)[:40]}")
+    if number >= _LIMIT:
+        raise ValueError(f"a number that is too large: {str(value)[:40]}")
     return number
 
 

@@ -69,6 +69,7 @@ class Row:
     features: dict[str, float]
     corrected: bool = False
     trace_name: bool = False
+    unread: bool = False
 
 
 def columns_of(header: Sequence[str]) -> Columns | None:
@@ -126,6 +127,8 @@ class Reader:
         Records that could be read, repeats included.
     refused : list of (int, str)
         Line and reason of the others.
+    lost : set of (str, str)
+        Task and process of those; both empty where the row does not say.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -133,6 +136,7 @@ class Reader:
         self.rows: list[Row] = []
         self.records = 0
         self.refused: list[tuple[int, str]] = []
+        self.lost: set[tuple[str, str]] = set()
         self._current: Row | None = None
         self._last = max(columns[key] for key in ("operation", "task", "file"))
         self._seen: dict[tuple[Any, ...], Row] = {}
@@ -153,12 +157,14 @@ class Reader:
                 return
             except csv.Error as error:
                 self.refused.append((reader.line_num + 1, f"no line of a table: {error}"))
+                self.lost.add(("", ""))
                 continue
             if not any(fields) or not any(field.strip() for field in fields):
                 continue
             line = reader.line_num + 1
             if len(fields) <= self._last:
                 self.refused.append((line, f"{len(fields)} fields: too few"))
+                self.lost.add(("", ""))
                 continue
             candidate = (self._text(fields, "nodes"), self._text(fields, "per_node"))
             for place in places:
@@ -173,6 +179,8 @@ class Reader:
             wrong = self._take(line, fields, candidate)
             if wrong:
                 self.refused.append((line, wrong))
+                pid = self._text(fields, "pid").removesuffix(".0")
+                self.lost.add((self._text(fields, "task"), pid))
             else:
                 self.records += 1
                 last = self._current
@@ -226,7 +234,12 @@ class Reader:
         size, call, ops, took = (self._number(fields, key) for key in _MEASURED)
         if max(size or 0, (call or 0) * (ops or 0) / MIB, (ops or 0) / MIB) * MIB >= _LARGEST:
             return "a size that does not fit"
-        key = (op, task, pid, file, size, call, ops, took, text(fields, "previous"))
+        unread = size is None and bool(text(fields, "bytes"))
+        unread |= size is None and any(
+            value is None and bool(text(fields, name))
+            for name, value in (("size", call), ("ops", ops))
+        )
+        key = (op, task, pid, file, size, call, ops, took, text(fields, "previous"), unread)
         row = self._seen.get(key)
         if row is not None:
             self._also(row, candidate)
@@ -248,6 +261,7 @@ class Reader:
             features=self._known(fields),
             corrected=corrected,
             trace_name=traced is not None,
+            unread=unread,
         )
         self.rows.append(row)
         return None

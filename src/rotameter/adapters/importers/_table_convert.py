@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Mapped
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.adapters.importers._table_derive import (
+    begins_bare,
+    between,
+    edges,
+    maps,
+    moved,
+    split_ends,
+)
 from rotameter.adapters.importers._table_mapping import Candidate, Mapping, plan
 from rotameter.adapters.importers._table_names import UNITS, is_not, kind_of, word_of
 from rotameter.adapters.importers._table_outcomes import decode_exit, outcome_of
-from rotameter.adapters.importers._table_plain import booleans, exact_ints
+from rotameter.adapters.importers._table_plain import booleans, differing, exact_ints
 from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_secrets import cleaned, safe_name
 from rotameter.adapters.importers._table_values import (
@@ -39,11 +46,10 @@ __all__ = ["Converter", "Made"]
 _BYTES_LIMIT = float(1 << 53)  # 9 PB; what a float holds exactly
 _ESSENTIAL = frozenset(("started_ns", "ended_ns", "submitted_ns", "ready_ns", "wall_s"))
 _DECIMAL = frozenset(("kb", "mb", "gb", "tb"))
-_SPLIT = ";, \t\n"
 _CLEANERS: dict[str, Callable[[str], str]] = {"error": redact, "group": clean_name}
 _SAID = {
-    "seconds": "duration", "bytes": "size", "number": "number", "int": "whole number",
-    "bool": "yes or no", "map": "map of numbers",
+    "time": "time", "seconds": "duration", "bytes": "size", "number": "number",
+    "int": "whole number", "bool": "yes or no", "map": "map of numbers",
 }  # fmt: skip
 
 
@@ -56,6 +62,7 @@ class Made:
         self.features: dict[str, pa.Array] = {}
         self.edges: list[list[str]] = []
         self.wrong: dict[int, str] = {}
+        self.unread: dict[int, str] = {}
 
 
 class Converter:
@@ -101,17 +108,21 @@ class Converter:
         """Read one chunk."""
         made = Made(len(chunk.lines))
         found = self.plan(list(chunk.columns))
+        chunk, signals = split_ends(chunk, found.get("exit_code", ()))
         for target, candidates in found.items():
             read = self._first(target, candidates, chunk, made)
             if target.startswith("feature."):
                 made.features[target.removeprefix("feature.")] = read.values
             elif target != "outcome" and target != "depends_on":
                 made.columns[target] = read.values
+        if signals is not None:
+            said = made.columns.get("signal")
+            made.columns["signal"] = signals if said is None else pc.coalesce(said, signals)
         self._shares(found, chunk, made)
         self._derive(found, made)
         if "depends_on" in found:
-            edges = _edges(self._text(found["depends_on"][0], chunk))
-            made.edges = [[safe_name(up) for up in ups] for ups in edges]
+            upstream = edges(self._text(found["depends_on"][0], chunk))
+            made.edges = [[safe_name(up) for up in ups] for ups in upstream]
         self._ends(found.get("outcome", ()), chunk, made)
         self._memory(made)
         _clean(made)
@@ -139,21 +150,36 @@ class Converter:
                 break
         if bad.any():
             bad &= values.is_null().to_numpy(zero_copy_only=False)
-            self._mark(target, candidates[0], chunk, bad, made)
+            none = values.null_count == len(values)
+            self._mark(target, candidates[0], chunk, bad, made, whole=none)
         return Read(values)
 
     def _mark(
-        self, target: str, one: Candidate, chunk: Chunk, bad: NDArray[np.bool_], made: Made
+        self,
+        target: str,
+        one: Candidate,
+        chunk: Chunk,
+        bad: NDArray[np.bool_],
+        made: Made,
+        *,
+        whole: bool,
     ) -> None:
-        """Refuse the records whose times cannot be read; elsewhere leave the value out."""
+        """Leave out what cannot be read; refuse where a column's times are none, all of them."""
         rows = np.flatnonzero(bad)
         if not len(rows):
             return
         shown = _shown(chunk, one, int(rows[0]))
-        if target in _ESSENTIAL or kind_of(target) == "int":
+        if target in _ESSENTIAL:
+            kept = made.wrong if whole and kind_of(target) == "time" else made.unread
+            name = one.names[0] if one.names else target
             for row in rows:
                 text = _shown(chunk, one, int(row))
-                made.wrong.setdefault(int(row), is_not(target, one.names[0], one.unit, text))
+                kept.setdefault(int(row), is_not(target, name, one.unit, text))
+            if kept is made.wrong:
+                return
+        if target in _ESSENTIAL or kind_of(target) == "int":
+            name = one.names[0] if one.names else target
+            self._warn(f"values are left out: {is_not(target, name, one.unit, shown)}")
             return
         self._warn(
             f"values of {'+'.join(one.names)} that are no {_SAID[kind_of(target)]} are left out "
@@ -186,6 +212,7 @@ class Converter:
 
     def _typed(self, target: str, one: Candidate, column: pa.Array, said: Candidate) -> Read:
         kind = kind_of(target)
+        self._say_commas(kind, column, one.names[0] if one.names else target)
         if kind == "time":
             return self._time(target, one, column)
         if kind == "seconds":
@@ -203,8 +230,21 @@ class Converter:
         if kind == "bool":
             return booleans(column)
         if kind == "map":
-            return _maps(column)
+            return maps(column)
         return Read(as_text(column))
+
+    def _say_commas(self, kind: str, column: pa.Array, name: str) -> None:
+        """Say that commas are taken for decimal ones where they could group thousands."""
+        tabbed = self.style.delimiter in ";\t" and self.style.decimal is None
+        if not tabbed or kind not in ("seconds", "bytes", "number"):
+            return
+        if not pa.types.is_string(column.type):
+            return
+        if pc.any(pc.match_substring_regex(column, r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$")).as_py():
+            self._warn(
+                f"commas in {name} are read as decimal ones; say --opt decimal=point if they "
+                "group thousands"
+            )
 
     def _time(self, target: str, one: Candidate, column: pa.Array) -> Read:
         name = one.names[0] if one.names else target
@@ -239,7 +279,7 @@ class Converter:
         if unit is None and target == "wall_s" and not pa.types.is_duration(column.type):
             bare = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
             name = one.names[0] if one.names else target
-            if bare or _bare(column):
+            if bare or begins_bare(column):
                 if not self.given & {target} and set(self._time_units.values()) - {"s"}:
                     self._warn(
                         f"{name} has no unit and is left out; say --map wall={name}:s (or ms …)"
@@ -291,7 +331,7 @@ class Converter:
                 read = numbers(chunk.columns[one.names[0]], self.style, UNITS[one.unit][1])
                 wall = made.columns.get("wall_s")
                 if wall is None:
-                    wall = _between(made.columns.get("started_ns"), made.columns.get("ended_ns"))
+                    wall = between(made.columns.get("started_ns"), made.columns.get("ended_ns"))
                 if wall is not None:
                     made.columns[target] = pc.multiply(wall, read.values)
 
@@ -301,17 +341,19 @@ class Converter:
         wait = columns.pop("wait_s", None)
         start, end, wall = (columns.get(c) for c in ("started_ns", "ended_ns", "wall_s"))
         if start is not None and end is not None:
-            held = _between(start, end)
+            held = between(start, end)
             if wall is not None and not any(c.unit for c in found.get("wall_s", ())):
                 wall = self._checked_wall(wall, held)
+            if wall is not None and (said := differing(wall, held)):
+                self._warn(said)
             columns["wall_s"] = held if wall is None else pc.coalesce(wall, held)
         elif start is not None and wall is not None:
-            columns["ended_ns"] = _moved(start, wall, 1)
+            columns["ended_ns"] = moved(start, wall, 1)
         elif end is not None and wall is not None:
-            columns["started_ns"] = _moved(end, wall, -1)
+            columns["started_ns"] = moved(end, wall, -1)
         start = columns.get("started_ns")
         if wait is not None and start is not None and "submitted_ns" not in columns:
-            columns["submitted_ns"] = _moved(start, wait, -1)
+            columns["submitted_ns"] = moved(start, wait, -1)
 
     def _checked_wall(self, wall: pa.Array, held: pa.Array) -> pa.Array:
         """Find the unit of a bare duration by what lies between start and end."""
@@ -353,7 +395,11 @@ class Converter:
             kinds.append(kind)
             codes[row], signals[row] = code, signal
         made.columns["outcome"] = pa.array(outcomes, pa.string())
-        made.columns["outcome_kind"] = pa.array(kinds, pa.string())
+        kind_of_ends = pa.array(kinds, pa.string())
+        said = made.columns.get("outcome_kind")
+        made.columns["outcome_kind"] = (
+            kind_of_ends if said is None else pc.coalesce(said, kind_of_ends)
+        )
         made.columns["error"] = pa.array(errors, pa.string())
         if "exit_code" in made.columns or any(s is not None for s in signals):
             made.columns["exit_code"] = pa.array(codes, pa.int64())
@@ -384,13 +430,17 @@ class Converter:
         made.columns["peak_memory_kind"] = kind if said is None else pc.coalesce(said, kind)
 
     def _nothing(self, made: Made) -> None:
-        """Refuse records in which every column that is read is empty."""
+        """Refuse records in which every column that is read is empty, or no time can be read."""
         known = np.zeros(made.size, dtype=bool)
         for name, column in {**made.columns, **made.features}.items():
             if name not in ("outcome", "outcome_kind", "error", "peak_memory_kind"):
                 known |= column.is_valid().to_numpy(zero_copy_only=False)
-        for row in np.flatnonzero(~known):
-            made.wrong.setdefault(int(row), "no value in any column that is read")
+        for row in np.flatnonzero(~known).tolist():
+            made.wrong.setdefault(row, "no value in any column that is read")
+        timed = [column for name, column in made.columns.items() if name in _ESSENTIAL]
+        for row, reason in made.unread.items():
+            if not any(column[row].is_valid for column in timed):
+                made.wrong.setdefault(row, reason)
 
 
 def _clean(made: Made) -> None:
@@ -408,72 +458,5 @@ def _shown(chunk: Chunk, one: Candidate, row: int) -> str:
     return str(chunk.columns[one.names[0]][row].as_py())[:40] if one.names else ""
 
 
-def _bare(column: pa.Array) -> bool:
-    """Whether a text column begins with a plain number."""
-    if not pa.types.is_string(column.type):
-        return False
-    for text in column.slice(0, 200).to_pylist():
-        if text and text.strip():
-            try:
-                float(text)
-            except ValueError:
-                continue
-            return True
-    return False
-
-
 def _listed(column: pa.Array | None, size: int) -> list[Any]:
     return [None] * size if column is None else list(column.to_pylist())
-
-
-def _between(start: Any, end: Any) -> Any:
-    """Give seconds from start to end; null where the end lies before."""
-    if start is None or end is None:
-        return None
-    held = pc.divide(pc.cast(pc.subtract(end, start), pa.float64(), safe=False), 1e9)
-    return pc.if_else(pc.less(held, 0.0), pa.scalar(None, pa.float64()), held)
-
-
-def _moved(at: pa.Array, by_s: pa.Array, sign: int) -> pa.Array:
-    """Move instants by seconds; null where the result is no instant."""
-    ns = np.rint(by_s.to_numpy(zero_copy_only=False) * 1e6)
-    usable = np.isfinite(ns) & (np.abs(ns) < 4e15)
-    shift = pa.array(np.where(usable, ns, 0).astype(np.int64) * (1000 * sign), mask=~usable)
-    return pc.add(at, shift)
-
-
-def _maps(column: pa.Array) -> Read:
-    """Read features: a map, or the text of a JSON object."""
-    if pa.types.is_map(column.type):
-        return Read(column)
-    out: list[list[tuple[str, float]] | None] = []
-    bad = np.zeros(len(column), dtype=bool)
-    for row, text in enumerate(as_text(column).to_pylist()):
-        items = None
-        if text is not None:
-            try:
-                document = json.loads(text)
-                items = [(str(k), float(v)) for k, v in document.items() if v is not None]
-            except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-                bad[row] = True
-        out.append(items)
-    return Read(pa.array(out, pa.map_(pa.string(), pa.float64())), bad)
-
-
-def _edges(column: pa.Array) -> list[list[str]]:
-    """Split what a task waits for: a JSON list, or names with ``;``, ``,`` or blanks between."""
-    out = []
-    for text in column.to_pylist():
-        items: list[str] = []
-        if text:
-            try:
-                document = json.loads(text) if text[0] == "[" else None
-            except (ValueError, RecursionError):
-                document = None
-            if isinstance(document, list):
-                items = [str(item) for item in document if isinstance(item, (str, int))]
-            else:
-                sign = next((s for s in _SPLIT if s in text), ";")
-                items = [part.strip() for part in text.split(sign) if part.strip()]
-        out.append(list(dict.fromkeys(items)))
-    return out

@@ -120,6 +120,28 @@ class Settings:
         return Mapping()
 
 
+def sign_of(text: str) -> str | None:
+    r"""Say what separates columns: the sign of all lines, else that which makes a header clear.
+
+    Examples
+    --------
+    >>> sign_of("task_id,wall_s\na,1,2\nb,3,4\n"), sign_of("words\nand more\n")
+    (',', None)
+    """
+    sign = guess(text)
+    if sign is not None:
+        return sign
+    lines = [line for line in text.split("\n")[:50] if line.strip() and not line.startswith("#")]
+    for sign in ",;\t|":
+        try:
+            row = next(csv.reader(lines[:1], delimiter=sign), [])
+        except csv.Error:
+            continue
+        if len(row) > 1 and (table_of(row) or len(well_known(tuple(row))) > 1):
+            return sign
+    return None
+
+
 def shape_of(file: InputFile, settings: Settings) -> Shape:
     """Find out what a file is.
 
@@ -134,13 +156,13 @@ def shape_of(file: InputFile, settings: Settings) -> Shape:
     if not text.strip():
         raise BadInput(f"{file.name} is empty", hint="check what should have written it")
     if settings.delimiter is not None or settings.columns is not None:
-        return Shape("delimited", settings.delimiter or guess(text) or ",")
+        return Shape("delimited", settings.delimiter or sign_of(text) or ",")
     kind = native_kind(text)
     if kind is not None:
         return Shape(kind)
     if text.lstrip()[:1] in "[{":
         return Shape("json")
-    sign = guess(text)
+    sign = sign_of(text)
     if sign is None:
         raise BadInput(
             f"{file.name} is no table: no sign separates its columns",
@@ -173,7 +195,7 @@ def sureness(head: Head) -> float:
         return _known_columns(_json_columns(text))
     if native_kind(text) is not None:
         return 0.9
-    sign = guess(text)
+    sign = sign_of(text)
     if sign is None:
         return 0.0
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("#")]

@@ -14,6 +14,7 @@ __all__ = [
     "header_unit",
     "is_not",
     "kind_of",
+    "own_unit",
     "plain",
     "target_of",
     "well_known",
@@ -106,6 +107,9 @@ _ALIASES = {
     for target, words in _SHORT.items()
     for word in (target, target.removesuffix("_ns"), *words.split())
 }
+# The schema's own names are clear to --map and in headers, and carry their units.
+_ALIASES |= {name: name for name in _TASKS}
+_OWN_UNITS = ("ns", "s", "bytes", "j")
 _MEMORY_ALONE = frozenset(("mem", "memory", "rss", "resident_set_size"))
 
 _BINARY = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -237,6 +241,20 @@ def kind_of(target: str) -> str:
     return {"f": "number", "i": "int", "b": "bool", "m": "map", "s": "text"}[code]
 
 
+def own_unit(header: str) -> str | None:
+    """Give the unit that a column of the schema carries in its name.
+
+    Examples
+    --------
+    >>> own_unit("started_ns"), own_unit("peak_memory_bytes"), own_unit("wall_s")
+    ('ns', 'bytes', 's')
+    >>> own_unit("begin_ns"), own_unit("task_id")
+    (None, None)
+    """
+    tail = header.rpartition("_")[2]
+    return tail if header in _TASKS and tail in _OWN_UNITS else None
+
+
 def target_of(word: str) -> str | None:
     """Give the column that a user's word stands for.
 
@@ -267,11 +285,16 @@ def well_known(headers: tuple[str, ...]) -> dict[str, tuple[str, str | None]]:
     """
     found: dict[str, tuple[str, str | None]] = {}
     loose: list[tuple[str, str | None]] = []
-    for header in headers:
+    # A column of the schema's own name is that column, whatever stands before it.
+    for header in sorted(headers, key=lambda name: name not in _TASKS):
+        if header == "source":  # which importer read a row, with us; anything elsewhere
+            continue
         base, unit = header_unit(header)
-        for name, said in ((plain(header), None), (plain(base), unit)):
+        whole = plain(header)
+        for name, said in ((whole, own_unit(whole)), (plain(base), unit)):
             target = _ALIASES.get(name)
-            if target is not None and _clear(name, said) and _suits(target, said):
+            clear = name in _TASKS or _clear(name, said)
+            if target is not None and clear and _suits(target, said):
                 found.setdefault(target, (header, said))
                 break
             if name in _MEMORY_ALONE and said is not None:

@@ -9,11 +9,49 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._table_values import _INT_LIMIT, Read, _known, as_text
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["booleans", "exact_ints"]
+__all__ = ["booleans", "differing", "exact_ints", "split_exits"]
+
+_DIFFER_S, _DIFFER_RATIO = 2.0, 0.05  # clocks and rounding apart
+
+_EXIT_AND_SIGNAL = r"^\s*[0-9]{1,9}:[0-9]{1,3}\s*$"
+
+
+def split_exits(columns: dict[str, pa.Array], code: str = "exit_code") -> None:
+    """Split ``1:0`` (exit code and signal, as batch systems write them) into two columns.
+
+    Examples
+    --------
+    >>> columns = {"exit_code": pa.array(["0:0", "1:0", "0:9", "7"])}
+    >>> split_exits(columns)
+    >>> columns["exit_code"].to_pylist(), columns["signal"].to_pylist()
+    (['0', '1', None, '7'], [None, None, '9', None])
+    """
+    column = columns.get(code)
+    if column is None or not pa.types.is_string(column.type):
+        return
+    both = pc.fill_null(pc.match_substring_regex(column, _EXIT_AND_SIGNAL), False)
+    if not pc.any(both).as_py():
+        return
+    nothing = pa.scalar(None, pa.string())
+    texts = pc.utf8_trim_whitespace(column)
+    first = pc.replace_substring_regex(texts, ":.*$", "")
+    last = pc.replace_substring_regex(texts, "^.*:", "")
+    killed = pc.and_(both, pc.invert(pc.match_substring_regex(last, "^0+$")))
+    # A process that a signal ended has no exit code of its own: `0:9` did not end well.
+    kept = pc.if_else(pc.and_(killed, pc.match_substring_regex(first, "^0+$")), nothing, first)
+    columns[code] = pc.if_else(both, kept, column)
+    signals = pc.if_else(pc.fill_null(killed, False), last, nothing)
+    said = columns.get("signal")
+    if said is None:
+        columns["signal"] = signals
+    elif pa.types.is_string(said.type):
+        empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(said), ""), True)
+        columns["signal"] = pc.if_else(empty, signals, said)
 
 
 def booleans(column: pa.Array) -> Read:
@@ -28,6 +66,27 @@ def booleans(column: pa.Array) -> Read:
         [t is not None and v is None for t, v in zip(text, values, strict=True)], dtype=bool
     )
     return Read(pa.array(values, pa.bool_()), bad)
+
+
+def differing(wall: pa.Array, held: pa.Array) -> str | None:
+    """Say how many durations are not what lies between start and end, with one of them.
+
+    Examples
+    --------
+    >>> differing(pa.array([5000.0, 60.2]), pa.array([60.0, 60.0]))
+    'durations and end - start differ in 1 row, such as 5,000 s and 60 s: the durations are kept'
+    >>> differing(pa.array([60.0, None]), pa.array([60.0, 60.0]))
+    """
+    off = pc.abs(pc.subtract(wall, held))
+    most = pc.max_element_wise(pc.multiply(held, _DIFFER_RATIO), pa.scalar(_DIFFER_S))
+    rows = pc.fill_null(pc.greater(off, most), False).to_numpy(zero_copy_only=False).nonzero()[0]
+    if not len(rows):
+        return None
+    first, between = wall[int(rows[0])].as_py(), held[int(rows[0])].as_py()
+    return (
+        f"durations and end - start differ in {many(len(rows), 'row')}, such as {first:,.0f} s and "
+        f"{between:,.0f} s: the durations are kept"
+    )
 
 
 def exact_ints(column: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:

@@ -89,9 +89,12 @@ def delimited(
     utf16 = file.head[:2] in (b"\xff\xfe", b"\xfe\xff")
     with file.open() as stream:
         text = io.TextIOWrapper(
-            stream, encoding="utf-16" if utf16 else "utf-8-sig", errors="replace", newline=""
+            stream,
+            encoding="utf-16" if utf16 else "utf-8-sig",
+            errors="replace" if utf16 else "surrogateescape",
+            newline="",
         )
-        reader = csv.reader(_fed(text), delimiter=delimiter)
+        reader = csv.reader(_fed(text, file.spelled), delimiter=delimiter)
         header = list(names) if names else None
         folded = file.head.partition(b"\n")[0].endswith(b"\r")
         lines: list[int] = []
@@ -121,8 +124,9 @@ def delimited(
         yield _text_chunk(header, lines, rows, folded)
 
 
-def _fed(text: Iterable[str]) -> Iterator[str]:
+def _fed(text: Iterable[str], spelled: Callable[[str], str]) -> Iterator[str]:
     for line in text:
+        line = line if line.isascii() else spelled(line)
         yield line.replace("\0", "") if "\0" in line else line
 
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rotameter.adapters.importers._table_convert import _maps
-from rotameter.adapters.importers._table_plain import booleans, exact_ints
+from rotameter.adapters.importers._table_derive import between, maps
+from rotameter.adapters.importers._table_names import well_known
+from rotameter.adapters.importers._table_outcomes import outcome_of
+from rotameter.adapters.importers._table_plain import booleans, differing, exact_ints, split_exits
 from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_secrets import cleaned, safe_name
+from rotameter.adapters.importers._table_values import Style
 from rotameter.errors import UsageError
 from rotameter.profiler.live.redact import redact
 from rotameter.profiler.schema import OUTCOMES, TABLES
@@ -32,12 +35,14 @@ def table_of(headers: Sequence[str], asked: str | None = None) -> str | None:
     """Say which table of the schema these columns are.
 
     A part of the columns is enough for ``tasks`` (with ``task_id`` and a time), or for a table
-    that is asked for.
+    that is asked for. In ``tasks`` a few others that mean nothing to us may stand beside them.
 
     Examples
     --------
     >>> table_of(["task_id", "depends_on"]), table_of(["task_id", "wall_s"]), table_of(["a", "b"])
     ('deps', 'tasks', None)
+    >>> table_of(["task_id", "wall_s", "lab"]), table_of(["task_id", "wall_s", "state"])
+    ('tasks', None)
     """
     given = set(headers)
     if asked is not None:
@@ -52,24 +57,37 @@ def table_of(headers: Sequence[str], asked: str | None = None) -> str | None:
             return name
     tasks = {column for column, _ in TABLES["tasks"]}
     timed = given & {"wall_s", "started_ns", "ended_ns", "submitted_ns", "cpu_s"}
-    return "tasks" if given <= tasks and "task_id" in given and timed else None
+    if "task_id" not in given or not timed:
+        return None
+    if given <= tasks:
+        return "tasks"
+    meant = {header for header, _ in well_known(tuple(headers)).values()}
+    return "tasks" if meant <= tasks and len(given & tasks) > len(given - tasks) else None
 
 
 class Own:
     """Reads chunks of one table of the schema."""
 
-    def __init__(self, table: str, build: Builder) -> None:
+    def __init__(self, table: str, build: Builder, style: Style | None = None) -> None:
         self.kinds = dict(TABLES[table])
         self.table, self.build = table, build
+        self.style = style or Style()
         self.relative = False
+        self.left: dict[str, None] = {}
+        self._said: set[str] = set()
 
     def convert(self, chunk: Chunk) -> tuple[dict[str, pa.Array], dict[int, str]]:
         """Give the columns, and the rows that do not fit the schema."""
         wrong: dict[int, str] = {}
         made = {}
-        for name, column in chunk.columns.items():
-            values = self._column(name, column, wrong)
-            made[name] = values
+        columns = dict(chunk.columns)
+        if self.table == "tasks":
+            split_exits(columns)
+        for name, column in columns.items():
+            if name not in self.kinds:
+                self.left[name] = None
+                continue
+            made[name] = self._column(name, column, wrong)
         if self.table == "tasks":
             self._tasks(made, wrong)
         return made, wrong
@@ -83,43 +101,63 @@ class Own:
             if pa.types.is_timestamp(column.type):
                 stamp = pa.timestamp("ns", column.type.tz)
                 column = pc.cast(pc.cast(column, stamp, safe=False), pa.int64())
-            values, bad = exact_ints(column)
+            values, bad = exact_ints(self._pointed(column))
             if name.endswith("_ns") and values.null_count < len(values):
                 self.relative |= abs(pc.max(values).as_py()) < _RELATIVE_NS
         elif kind == "f":
-            values, bad = _floats(column)
+            values, bad = _floats(self._pointed(column))
         elif kind == "b":
             read = booleans(column)
             values, bad = read.values, read.bad
         else:
-            read = _maps(column)
+            read = maps(column)
             values, bad = read.values, read.bad
         if bad is not None and bad.any():
-            for row in bad.nonzero()[0]:
-                text = str(column[int(row)].as_py())[:40]
-                wrong.setdefault(int(row), f"{name}: not {_SAID[kind]}: {text!r}")
+            self._unread(name, f"not {_SAID[kind]}", column, bad.nonzero()[0], wrong)
         return values
+
+    def _unread(
+        self, name: str, what: str, column: pa.Array, rows: Any, wrong: dict[int, str]
+    ) -> None:
+        """Leave cells of tasks out; a row of another table is nothing without its cells."""
+        texts = (str(column[int(row)].as_py())[:40] for row in rows)
+        if self.table == "tasks":
+            if name not in self._said:
+                self._said.add(name)
+                self.build.warn(redact(f"values are left out: {name}: {what}: {next(texts)!r}"))
+            return
+        for row, text in zip(rows, texts, strict=True):
+            wrong.setdefault(int(row), f"{name}: {what}: {text!r}")
+
+    def _pointed(self, column: pa.Array) -> pa.Array:
+        """Write decimal commas as points: we write no other commas in numbers."""
+        if not pa.types.is_string(column.type) or self.style.decimal == "point":
+            return column
+        if self.style.delimiter == "," and self.style.decimal is None:
+            return column
+        return pc.replace_substring(column, ",", ".")
 
     def _tasks(self, made: dict[str, pa.Array], wrong: dict[int, str]) -> None:
         outcome = made.get("outcome")
+        size = len(next(iter(made.values()), ()))
+        if outcome is None and made.keys() & {"exit_code", "signal"}:
+            outcome = pa.nulls(size, pa.string())
         if outcome is not None:
-            known = pa.array([*OUTCOMES, None], pa.string())
-            fits = pc.is_in(outcome, value_set=known)
-            for row in pc.invert(fits).to_numpy(zero_copy_only=False).nonzero()[0]:
-                wrong.setdefault(
-                    int(row), f"outcome: not one of ours: {str(outcome[int(row)].as_py())[:40]!r}"
-                )
+            self._outcomes(made, outcome)
         for name, column in made.items():
             if name.endswith("_bytes"):
                 large = pc.fill_null(
                     pc.or_(pc.greater(column, _BYTES_LIMIT), pc.less(column, 0)), False
                 )
-                for row in large.to_numpy(zero_copy_only=False).nonzero()[0]:
-                    wrong.setdefault(int(row), f"{name}: not a size up to 9 PB")
-        if "wall_s" not in made and "started_ns" in made and "ended_ns" in made:
-            held = pc.subtract(made["ended_ns"], made["started_ns"])
-            held = pc.if_else(pc.less(held, 0), pa.scalar(None, pa.int64()), held)
-            made["wall_s"] = pc.divide(pc.cast(held, pa.float64(), safe=False), 1e9)
+                if pc.any(large).as_py():
+                    made[name] = pc.if_else(large, pa.scalar(None, column.type), column)
+                    self.build.warn(f"a value of {name} that is no size up to 9 PB is left out")
+        if "started_ns" in made and "ended_ns" in made:
+            held = between(made["started_ns"], made["ended_ns"])
+            if "wall_s" not in made:
+                made["wall_s"] = held
+            elif "source" not in made and (said := differing(made["wall_s"], held)):
+                self.build.warn(said)
         if "attempt" not in made and "run_id" not in made:
             counts: dict[str, int] = {}
             numbers = []
@@ -127,6 +165,29 @@ class Own:
                 counts[one] = counts.get(one, 0) + 1
                 numbers.append(counts[one])
             made["attempt"] = pa.array(numbers, pa.int64())
+
+    def _outcomes(self, made: dict[str, pa.Array], outcome: pa.Array) -> None:
+        """Read outcomes that are none of ours by what such words mean; fill by exit codes."""
+        fits = pc.is_in(outcome, value_set=pa.array(OUTCOMES, pa.string()))
+        rows = pc.invert(fits).to_numpy(zero_copy_only=False).nonzero()[0]
+        if not len(rows):
+            return
+        states = outcome.to_pylist()
+        nothing: list[Any] = [None] * len(states)
+        errors, codes, signals, kinds = (
+            made[name].to_pylist() if name in made else list(nothing)
+            for name in ("error", "exit_code", "signal", "outcome_kind")
+        )
+        for row in rows:
+            state = states[row]
+            states[row], kind, strange = outcome_of([state], codes[row], signals[row], {}, {})
+            kinds[row] = kinds[row] or kind
+            if strange is not None:
+                errors[row] = errors[row] or redact(strange)
+                self.build.warn(redact(f"state {strange[:60]!r} is not known"))
+        made["outcome"], made["error"], made["outcome_kind"] = (
+            pa.array(texts, pa.string()) for texts in (states, errors, kinds)
+        )
 
 
 _SAID = {"i": "a whole number of 64 bits", "f": "a number", "b": "true or false", "m": "a map"}

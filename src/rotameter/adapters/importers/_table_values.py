@@ -168,13 +168,21 @@ def number_text(text: str, style: Style) -> float:
         return float(text)
     if _GROUPED.fullmatch(text):
         if _ONE_GROUP.fullmatch(text) and style.delimiter != ",":
-            if style.delimiter == ";":  # such files come from places that write 0,5
+            if style.delimiter in ";\t":  # such files come from places that write 0,5
                 return float(text.replace(",", "."))
             raise ValueError("one comma: is it a decimal?")
         return float(text.replace(",", ""))
     if text.count(",") == 1 and "." not in text:
         return float(text.replace(",", "."))
     raise ValueError(text)
+
+
+def _styled(text: pa.Array, style: Style) -> Style:
+    """Take commas for decimal ones where one of a column can be nothing else (``1800,0``)."""
+    if style.decimal is not None:
+        return style
+    decimal = pc.match_substring_regex(text, r"^[+-]?(\d+,(\d{1,2}|\d{4,})|\d{4,},\d+|0\d*,\d+)$")
+    return replace(style, decimal="comma") if pc.any(decimal).as_py() else style
 
 
 def numbers(column: pa.Array, style: Style, factor: float = 1.0) -> Read:
@@ -191,6 +199,7 @@ def numbers(column: pa.Array, style: Style, factor: float = 1.0) -> Read:
         try:
             read = Read(pc.cast(text, pa.float64()))
         except pa.ArrowInvalid:
+            style = _styled(text, style)
             read = _each(text, lambda t: number_text(t, style))
     else:
         try:
@@ -229,6 +238,7 @@ def amounts(column: pa.Array, style: Style, unit: str | None) -> Read:
         try:
             read = Read(pc.cast(text, pa.float64()))
         except pa.ArrowInvalid:
+            style = _styled(text, style)
             return _positive(_finite(_each(text, lambda t: _amount(t, base, style, bare))))
         column = read.values
     read = numbers(column, style)
@@ -288,7 +298,7 @@ def durations(column: pa.Array, style: Style, unit: str | None) -> Read:
     try:
         return _finite(Read(pc.multiply(pc.cast(text, pa.float64()), factor)))
     except pa.ArrowInvalid:
-        pass
+        style = _styled(text, style)
 
     def one(value: str) -> float:
         if _NUMBER.fullmatch(value):
@@ -364,11 +374,15 @@ def times(column: pa.Array, unit: str | None, style: Style) -> Read:
     if pa.types.is_string(kind):
         text = _known(column)
         if pattern is None:
-            for number_kind in (pa.int64(), pa.float64()):
-                try:
-                    return _since(pc.cast(text, number_kind), unit)
-                except pa.ArrowInvalid:
-                    continue
+            texts = [text]
+            if style.delimiter != "," or style.decimal == "comma":
+                texts.append(pc.replace_substring(text, ",", "."))
+            for written in texts:
+                for number_kind in (pa.int64(), pa.float64()):
+                    try:
+                        return _since(pc.cast(written, number_kind), unit)
+                    except pa.ArrowInvalid:
+                        continue
             mixed = _mostly_numbers(text, unit)
             if mixed is not None:
                 return mixed

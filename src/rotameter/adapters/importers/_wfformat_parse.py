@@ -316,7 +316,7 @@ def _run(item: Mapping[str, Any], warn: Warn) -> dict[str, Any]:
     percent = _checked(item, ("avgCPU",), warn)
     energy = _checked(item, ("energyInKWh", "energy"), warn)
     power = _checked(item, ("avgPowerInW", "avgPower"), warn)
-    memory = _bytes(item, "memoryInBytes", "memory")
+    memory = _bytes(item, "memoryInBytes", "memory", warn)
     if wall == 0:
         warn("a runtime of 0 is kept: shorter than the clock's step")
     hosts = names(item.get("machines")) or names([item.get("machine")])
@@ -325,9 +325,9 @@ def _run(item: Mapping[str, Any], warn: Warn) -> dict[str, Any]:
         # Of a runtime that was rounded to nothing, a share says nothing.
         "cpu_s": cpu_s(percent, wall) if percent is not None and wall else None,
         "peak_memory_bytes": memory or None,
-        "read_bytes": _bytes(item, "readBytes", "bytesRead"),
-        "write_bytes": _bytes(item, "writtenBytes", "bytesWritten"),
-        "requested_cores": amount(item.get("coreCount", item.get("cores"))) or None,
+        "read_bytes": _bytes(item, "readBytes", "bytesRead", warn),
+        "write_bytes": _bytes(item, "writtenBytes", "bytesWritten", warn),
+        "requested_cores": _checked(item, ("coreCount", "cores"), warn) or None,
         "priority": _signed(item.get("priority")),
         "energy_j": None if energy is None else joules(energy),
         "hosts": hosts,
@@ -366,10 +366,16 @@ def _checked(item: Mapping[str, Any], keys: tuple[str, ...], warn: Warn) -> floa
     return None
 
 
-def _bytes(item: Mapping[str, Any], name: str, old: str) -> int | None:
+def _bytes(item: Mapping[str, Any], name: str, old: str, warn: Warn | None = None) -> int | None:
     """Read the field in bytes, else its predecessor in KB (converted files carry both)."""
-    value = whole(item.get(name))
-    return whole(item.get(old), KB) if value is None else value
+    for key, scale in ((name, 1.0), (old, KB)):
+        given = item.get(key)
+        value = whole(given, scale)
+        if value is not None:
+            return value
+        if given is not None and warn is not None:
+            warn(f"a {key} that is no amount is left out")
+    return None
 
 
 def _signed(value: Any) -> float | None:

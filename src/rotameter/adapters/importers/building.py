@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from rotameter import __version__
 from rotameter.adapters.importers.cleaning import clean_meta, clean_tables
+from rotameter.errors import BadInput
 from rotameter.profiler.live.redact import redact
 from rotameter.profiler.schema import EVENT_KINDS, OUTCOMES, TABLES, arrow_schema
 from rotameter.profiler.trace import Trace
@@ -26,8 +27,18 @@ __all__ = ["Builder"]
 
 _TIMES = {name: [c for c, _ in columns if c.endswith("_ns")] for name, columns in TABLES.items()}
 _REJECTS_KEPT = 10_000
-_SECONDS = ("wall_s", "cpu_s", "process_cpu_s", "io_s", "transfer_s", "spill_s", "gpu_s")
 _OVER = 1.05
+_SIGNED = frozenset(("priority", "attempt", "exit_code", "signal", "line", "pid", "value"))
+_PREDICTED = ("predicted_low", "predicted_mid", "predicted_high")
+_COUNTED = {
+    name: [
+        column
+        for column, kind in columns
+        if kind in "if" and not column.endswith("_ns") and column not in {*_SIGNED, *_PREDICTED}
+    ]
+    for name, columns in TABLES.items()
+}
+"""Columns of each table of which less than nothing cannot be: amounts, counts, lengths of time."""
 
 
 class Builder:
@@ -72,6 +83,7 @@ class Builder:
         self._rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in TABLES}
         self._tables: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
         self._rejected = 0
+        self._first_reject: dict[str, Any] | None = None
         self._words: dict[str, int] = {}
         self._not_measured: list[str] = []
 
@@ -92,6 +104,7 @@ class Builder:
         if self._rejected <= _REJECTS_KEPT:
             row = {"source": source, "line": line, "reason": redact(reason)[:300]}
             self._rows["rejects"].append(row)
+            self._first_reject = self._first_reject or row
 
     def warn(self, text: str) -> None:
         """Say something once; the same words again are counted."""
@@ -107,6 +120,29 @@ class Builder:
         if kind not in EVENT_KINDS:
             raise ValueError(f"{self.importer}: no event kind {kind!r} in the schema")
         self._rows["events"].append({"at_ns": at_ns, "kind": kind, **columns})
+
+    def usable(self) -> None:
+        """Refuse an input of which every record was refused.
+
+        Raises
+        ------
+        BadInput
+            With the first reason.
+        """
+        held = {name for name in TABLES if self._rows[name] or any(map(len, self._tables[name]))}
+        if not self._rejected or held - {"rejects"} or self.merged:
+            return
+        first = self._first_reject or {}
+        line = f", line {first['line']:,}" if first.get("line") is not None else ""
+        raise BadInput(
+            f"{short(redact(str(first.get('source'))), 80)} holds nothing usable: all "
+            f"{many(self._rejected, 'record')} were refused; the first{line}: "
+            f"{first.get('reason')}"
+            if self._rejected > 1
+            else f"{short(redact(str(first.get('source'))), 80)} holds nothing usable: its only "
+            f"record was refused{line}: {first.get('reason')}",
+            hint="check that the file is whole and of this format",
+        )
 
     # -- the trace ----------------------------------------------------------------------------
 
@@ -127,7 +163,8 @@ class Builder:
         for name in TABLES:
             self._flush(name)
             parts = self._tables[name]
-            tables[name] = pa.concat_tables(parts) if parts else arrow_schema(name).empty_table()
+            table = pa.concat_tables(parts) if parts else arrow_schema(name).empty_table()
+            tables[name] = self._not_negative(name, table)
         tables["tasks"] = self._checked(tables["tasks"])
         tables = self._set_times(tables, utc_offset_s)
         tables, secrets = clean_tables(tables)
@@ -199,16 +236,23 @@ class Builder:
                 self._words[
                     f"{_plain(second)} lies before {_plain(first)}: {_plain(blank)} is left out"
                 ] = count
-        for name in (c for c, kind in TABLES["tasks"] if kind == "f" and c.endswith("_s")):
-            wrong = pc.fill_null(pc.less(tasks[name], 0), False)
-            count = pc.sum(wrong).as_py() or 0
-            if count:
-                tasks = _put(
-                    tasks, name, pc.if_else(wrong, pa.scalar(None, pa.float64()), tasks[name])
-                )
-                self._words[f"a negative {name} is left out"] = count
         self._warn_efficiency(tasks)
         return tasks
+
+    def _not_negative(self, name: str, table: pa.Table) -> pa.Table:
+        """Leave out amounts below nothing: -1 stands for "not known" in many logs."""
+        for column in _COUNTED[name]:
+            values = table[column]
+            if not len(table) or values.null_count == len(values):
+                continue
+            wrong = pc.fill_null(pc.less(values, 0), False)
+            count = pc.sum(wrong).as_py() or 0
+            if count:
+                nothing = pa.scalar(None, values.type)
+                table = _put(table, column, pc.if_else(wrong, nothing, values))
+                where = "" if name == "tasks" else f" in {name}"
+                self._words[f"a negative {column}{where} is left out"] = count
+        return table
 
     def _warn_efficiency(self, tasks: pa.Table) -> None:
         cores = pc.coalesce(tasks["granted_cores"], tasks["requested_cores"])

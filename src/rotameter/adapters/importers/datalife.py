@@ -83,7 +83,7 @@ class Importer:
             return
         build.records_in += 1
         try:
-            document = parsed(file.read_bytes(_LIMIT_BYTES), file.name)
+            document = parsed(file.read_text(_LIMIT_BYTES), file.name)
         except BadInput:
             build.records_in -= 1
             raise

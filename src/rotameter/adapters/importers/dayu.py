@@ -31,6 +31,7 @@ _OWN = re.compile(
 _LISTS = re.compile(r'"(?:input|output)"\s*:\s*\[')
 _ORDER = re.compile(r'\s*\{\s*"\d{1,6}"\s*:\s*"')
 _PID = re.compile(r"(?:^|/)(\d+)[-_]v(?:fd|ol)[^/]*$")
+_BESIDE = re.compile(r"[-_]vol[^/]*$|task_to_file[^/]*$|task_order_list[^/]*$")
 _VFD = frozenset(("file_read_cnt", "file_write_cnt", "io_bytes", "data", "metadata"))
 _OBJECTS = ("files", "datasets")
 
@@ -77,6 +78,7 @@ class Importer:
         match = _PID.search(name)
         pid = match[1] if match else None
         taken = refused = 0
+        self._state.begin()
         for line, found in records(file.read_text()):
             kept, bad = self._take(found, pid, folder, build)
             taken += kept
@@ -85,6 +87,9 @@ class Importer:
                 build.records_in += 1
                 build.reject(file.name, line, reason)
         self._refused += refused
+        # The object level has no bytes, and neither have lists.
+        if refused and _BESIDE.search(name) is None:
+            self._state.lose(pid, folder)
         if not taken:
             raise BadInput(f"{file.name} holds no records of DaYu", hint="check the file")
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rotameter.adapters.importers._dftracer_events import Events, Process, Use
+from rotameter.adapters.importers._dftracer_ops import whole
 from rotameter.adapters.importers._json_events import EventReader
 from rotameter.errors import BadInput
 from rotameter.profiler.live.redact import clean_name
@@ -39,6 +40,7 @@ _CALLS = re.compile(r'"cat"\s*:\s*"(?:POSIX|STDIO)"')
 _ARGUMENTS = re.compile(r'"(?:fhash|hhash|dft_cnt|fname|hostname)"\s*:')
 _EVENT = re.compile(r'\{\s*"')
 _DECODE_LIMIT = 1 << 20
+_PID = re.compile(r'"pid"\s*:\s*"?(\d{1,18})\b')
 _SCRIPTED = re.compile(r"(?:^|/)(?:python[\d.]*|bash|sh|Rscript|julia|perl)$")
 
 Key = tuple[str, str | None]
@@ -80,7 +82,7 @@ class Importer:
         events = self._events
         events.begin()
         taken = 0
-        for line, found in _records(file, build):
+        for line, found in _records(file, build, events):
             build.records_in += 1
             if not isinstance(found, dict):
                 build.reject(file.name, line, "not an event")
@@ -88,9 +90,11 @@ class Importer:
             reason = events.take(found)
             if reason is not None:
                 build.reject(file.name, line, reason)
+                number = whole(found.get("pid"))
+                events.lose(None if number is None else str(number))
             else:
                 taken += 1
-        events.end()
+        events.close()
         if not taken:
             raise BadInput(f"{file.name} holds no events of DFTracer", hint="check the file")
 
@@ -175,16 +179,25 @@ class Importer:
             build.warn(text)
         if events.aggregated:
             build.not_measured("single spans: the tracer added them up")
+        lossy = sum(p.lossy for p in events.processes.values())
+        if lossy:
+            build.warn(
+                f"processes whose events could not all be read (the file is cut or damaged): "
+                f"{lossy:,}; their bytes, calls and seconds are lower bounds"
+            )
         open_ = sum(p.began and not p.ended for p in events.processes.values())
         if open_:
-            build.warn(f"processes without an end (killed, or still running): {open_:,}")
+            build.warn(
+                "processes without an end (killed, still running, or the file is cut): "
+                f"{open_:,}; their bytes are lower bounds"
+            )
         if not all(p.began and p.ended for p in events.processes.values()):
             build.not_measured("the whole life of processes: from their first to their last event")
         build.not_measured("whether processes failed, their CPU time and memory")
         build.not_measured("bytes through mapped memory (mmap): they go by without a call")
 
 
-def _records(file: InputFile, build: Builder) -> Iterator[tuple[int, Any]]:
+def _records(file: InputFile, build: Builder, events: Events) -> Iterator[tuple[int, Any]]:
     """Give (line, what stands there): an event a line, else whatever objects are in the file."""
     found = 0
     try:
@@ -199,6 +212,9 @@ def _records(file: InputFile, build: Builder) -> Iterator[tuple[int, Any]]:
             if not found and not (isinstance(value, dict) and "name" in value):
                 break
             found += 1
+            if not isinstance(value, dict):
+                pid = _PID.search(text)
+                events.lose(str(int(pid[1])) if pid else None)
             yield line, value
         else:
             return
@@ -206,11 +222,12 @@ def _records(file: InputFile, build: Builder) -> Iterator[tuple[int, Any]]:
         if not found:
             raise
         build.warn(str(error))
+        events.lose(None)
         return
-    yield from _loose(file, build)
+    yield from _loose(file, build, events)
 
 
-def _loose(file: InputFile, build: Builder) -> Iterator[tuple[int, Any]]:
+def _loose(file: InputFile, build: Builder, events: Events) -> Iterator[tuple[int, Any]]:
     """Read a file whose first line is no event: written anew by another tool, or damaged."""
     reader = EventReader(file, mark="name")
     for value in reader:
@@ -218,6 +235,8 @@ def _loose(file: InputFile, build: Builder) -> Iterator[tuple[int, Any]]:
     for damage in reader.damage:
         build.records_in += 1
         build.reject(file.name, damage.line, "not JSON")
+    if reader.damage or reader.broken:
+        events.lose(None)
     if reader.broken:
         build.warn(reader.broken)
 
@@ -263,16 +282,25 @@ def _tasks(
     moved: dict[tuple[Key, str], list[int]] = {}
     for (key, _, op), use in events.uses.items():
         if op in ("read", "write"):
-            sums = moved.setdefault((key, op), [0, 0])
+            sums = moved.setdefault((key, op), [0, 0, 0])
             sums[0] += use.bytes
             sums[1] += use.unknown
+            sums[2] += use.ops
     ids = {
         (p.pid, importer.host_of(key)): importer.id_of(key) for key, p in events.processes.items()
     }
     for key, process in sorted(events.processes.items(), key=lambda item: importer.id_of(item[0])):
         if not process.events:
             continue
-        read, wrote = (moved.get((key, op), [0, 0]) for op in ("read", "write"))
+        low = process.lossy or (process.began and not process.ended)
+        pair = [moved.get((key, op), [0, 0, 0]) for op in ("read", "write")]
+        # Where no call says its bytes, or what is missing may be all there was: not known.
+        read, wrote = (
+            None if (ops and unknown == ops) or (low and not ops) else min(size, 2**62)
+            for size, unknown, ops in pair
+        )
+        low |= bool(pair[0][1] or pair[1][1])
+        kind = None if read is None and wrote is None else "lower_bound" if low else "exact"
         parent = process.facts.get("ppid")
         rank = process.facts.get("rank")
         build.add(
@@ -290,9 +318,9 @@ def _tasks(
                 "wall_s": _life_s(process),
                 "outcome": "unknown",
                 "io_s": _io_s(process),
-                "read_bytes": min(read[0], 2**62),
-                "write_bytes": min(wrote[0], 2**62),
-                "io_kind": "lower_bound" if read[1] or wrote[1] else "exact",
+                "read_bytes": read,
+                "write_bytes": wrote,
+                "io_kind": kind,
                 "features": None if rank is None else {"rank": float(rank)},
                 "source": "dftracer",
             },

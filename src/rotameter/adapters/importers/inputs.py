@@ -11,6 +11,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from typing import IO
 from rotameter.adapters.importers.tarring import Member, Oversized, is_tar, members_of
 from rotameter.errors import BadInput
 
-__all__ = ["HEAD_BYTES", "LIMIT_BYTES", "InputFile", "open_members"]
+__all__ = ["FOREIGN", "HEAD_BYTES", "LIMIT_BYTES", "InputFile", "open_members", "spelled"]
 
 HEAD_BYTES = 1 << 16
 LIMIT_BYTES = 8 << 30
@@ -32,6 +33,17 @@ _MEMBERS_LIMIT = 100_000
 _BLOCK_BYTES = 512
 _TEXT_LIMIT_BYTES = 2 << 30
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError)
+
+_RAW = re.compile("[\udc80-\udcff]")
+_LETTERS = {
+    0xDC00 + byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte)
+    for byte in range(0x80, 0x100)
+}
+FOREIGN = (
+    "text that is not UTF-8 is read as Windows-1252 (Latin-1): letters such as é may be others; "
+    "convert the file, or run the tool in a UTF-8 locale"
+)
+"""What is said of a file that is not UTF-8."""
 
 Opener = Callable[[], IO[bytes]]
 
@@ -103,6 +115,7 @@ class InputFile:
     opener: Opener
     path: Path | None = None
     _head: list[bytes] = field(default_factory=list, repr=False)
+    _foreign: list[bool] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def stem(self) -> str:
@@ -126,6 +139,20 @@ class InputFile:
                         raise
             self._head.append(b"".join(parts)[:HEAD_BYTES])
         return self._head[0]
+
+    def told_foreign(self) -> bool:
+        """Say, the first time that it is asked, whether bytes that are not UTF-8 were read."""
+        first = len(self._foreign) == 1
+        if first:
+            self._foreign.append(True)
+        return first
+
+    def spelled(self, text: str) -> str:
+        """Give text that was decoded with ``surrogateescape`` in letters, and remember it."""
+        made = spelled(text)
+        if made is not text and not self._foreign:
+            self._foreign.append(True)
+        return made
 
     @property
     def head_text(self) -> str:
@@ -162,16 +189,19 @@ class InputFile:
         return b"".join(parts)
 
     def read_text(self, limit_bytes: int = _TEXT_LIMIT_BYTES) -> str:
-        """Read all of it as text; what is not UTF-8 becomes the replacement character."""
-        return decode(self.read_bytes(limit_bytes))
+        """Read all of it as text; bytes that are not UTF-8 are taken as Windows-1252."""
+        return decode(self.read_bytes(limit_bytes), self.spelled)
 
     def lines(self) -> Iterator[tuple[int, str]]:
         r"""Give (number from 1, line without its end) for \n, \r\n and \r."""
         with self.open() as stream:
-            text = io.TextIOWrapper(stream, encoding=_encoding(self.head), errors="replace")
+            coding = _encoding(self.head)
+            text = io.TextIOWrapper(stream, encoding=coding, errors=_errors(coding))
             for number, line in enumerate(text, start=1):
                 if number == 1:
                     line = line.removeprefix("\ufeff")
+                if not line.isascii():
+                    line = self.spelled(line)
                 yield number, line.rstrip("\n")
 
 
@@ -179,15 +209,38 @@ def _encoding(head: bytes) -> str:
     return "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
 
 
-def decode(data: bytes) -> str:
+def _errors(coding: str) -> str:
+    # Half a pair of UTF-16 is no letter of any other encoding.
+    return "surrogateescape" if coding == "utf-8" else "replace"
+
+
+def spelled(text: str) -> str:
+    r"""Turn the bytes that ``surrogateescape`` kept into letters: those of Windows-1252.
+
+    Different bytes stay different. A text without any is given back as it is.
+
+    Examples
+    --------
+    >>> spelled(b"caf\xe9 \x80".decode("utf-8", "surrogateescape"))
+    'café €'
+    """
+    if text.isascii() or _RAW.search(text) is None:
+        return text
+    return text.translate(_LETTERS)
+
+
+def decode(data: bytes, spell: Callable[[str], str] = spelled) -> str:
     r"""Decode UTF-8 (or UTF-16 with a mark), ends of lines as ``\n``.
+
+    Other bytes are taken as Windows-1252, by ``spell``.
 
     Examples
     --------
     >>> decode(b"\xef\xbb\xbfa\r\nb")
     'a\nb'
     """
-    text = data.decode(_encoding(data), errors="replace").removeprefix("\ufeff")
+    coding = _encoding(data)
+    text = spell(data.decode(coding, errors=_errors(coding)).removeprefix("\ufeff"))
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 

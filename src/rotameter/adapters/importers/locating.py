@@ -14,7 +14,7 @@ from rotameter.errors import UsageError
 from rotameter.profiler.store import is_trace, open_trace
 from rotameter.profiler.trace import Trace
 
-__all__ = ["open_any", "scale_of", "utc_offset_seconds"]
+__all__ = ["open_any", "positive_scale_of", "scale_of", "utc_offset_seconds"]
 
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?")
 _JOB = re.compile(r"\d{1,12}(?:_\d+)?(?:,\d{1,12}(?:_\d+)?)*")
@@ -83,9 +83,27 @@ def scale_of(given: object) -> dict[str, float]:
         if not name or len(name) > _NAME_CHARS or not math.isfinite(number):
             raise UsageError(
                 f"not a scale: {str(key)[:40]!r} = {str(value)[:40]!r}",
-                hint=f"a name and a number, {hint}",
+                hint=f"a name and a number above zero, {hint}",
             )
         scale[name] = number
+    return scale
+
+
+def positive_scale_of(given: object) -> dict[str, float]:
+    """Check the scale of a run, as :func:`scale_of` does; no run is of scale zero or below.
+
+    Raises
+    ------
+    UsageError
+        If it is no such mapping.
+    """
+    scale = scale_of(given)
+    for name, number in scale.items():
+        if number <= 0:
+            raise UsageError(
+                f"not a scale: {name!r} = {number:g}",
+                hint="a scale is above zero, such as {'events': 3000, 'nodes': 4}",
+            )
     return scale
 
 
@@ -103,7 +121,7 @@ def open_any(
     over what is there already.
     """
     options = dict(options or {})
-    scale = scale_of(options.pop("scale", None))
+    scale = positive_scale_of(options.pop("scale", None))
     trace = _open(paths, format=format, utc_offset=utc_offset, progress=progress, options=options)
     if scale:
         trace.meta["scale"] = {**(trace.meta.get("scale") or {}), **scale}
@@ -122,11 +140,12 @@ def _open(
         raise UsageError("no path given", hint="name a trace, a file or a folder")
     offset_s = utc_offset_seconds(utc_offset)
     if len(paths) > 1 and format is None and all(is_trace(Path(p)) for p in paths):
-        return Trace.merge([open_trace(Path(p)) for p in paths])
+        merged = Trace.merge([open_trace(Path(p)) for p in paths])
+        return _unused(merged, options, utc_offset)
     first = Path(os.path.expanduser(os.fspath(paths[0])))
     if len(paths) == 1 and format is None:
         if is_trace(first) or (not first.exists() and first.suffix == ".rmt"):
-            return open_trace(first)
+            return _unused(open_trace(first), options, utc_offset)
         if not first.exists() and _JOB.fullmatch(str(paths[0])):
             from rotameter.adapters.collect.slurm import open_jobs
 
@@ -140,3 +159,13 @@ def _open(
     return reading.read(
         paths, format=format, utc_offset_s=offset_s, options=options, progress=progress
     )
+
+
+def _unused(trace: Trace, options: Mapping[str, Any], utc_offset: str | float | None) -> Trace:
+    """Say which words on how to read another tool's files a trace of ours has no use for."""
+    given = [f"--{name}" if name == "map" else f"--opt {name}" for name in options]
+    given += ["--utc-offset"] if utc_offset is not None else []
+    if given:
+        said = f"not used, as this is a trace of rotameter already: {', '.join(given)}"
+        trace.meta["warnings"] = [*(trace.meta.get("warnings") or []), said]
+    return trace

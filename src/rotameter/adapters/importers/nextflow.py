@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rotameter.adapters.importers._nextflow_lines import Header, Record, find_header, records
 from rotameter.adapters.importers._nextflow_part import Part
 from rotameter.adapters.importers._nextflow_rows import ENERGY, Attempt, chain, link, make
+from rotameter.adapters.importers._nextflow_values import is_null
 from rotameter.adapters.importers.building import Builder
+from rotameter.adapters.importers.inputs import FOREIGN
 from rotameter.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from rotameter.values import Head
 
 __all__ = ["Importer"]
+
+_TELLING = ("hash", "native_id", "task_id", "submit", "start", "complete")
 
 
 class Importer:
@@ -32,13 +36,15 @@ class Importer:
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
+        self._seen: set[int] = set()
+        self._twice = 0
         self._zoned: bool | None = None
 
     def sniff(self, head: Head) -> float:
         """Look for a header with Nextflow's columns."""
         for line in head.text.split("\n")[:20]:
             if line.strip():
-                header = find_header(line)
+                header = find_header(line, sure=True)
                 if header is None:
                     return 0.0
                 return 0.7 if header.unknown or "task_id" not in header.columns else 0.95
@@ -93,17 +99,48 @@ class Importer:
             header = columns
             build.records_in += 1
             made = self._attempt(file, build, record)
-            if made is not None:
+            if made is not None and self._again(record, made):
+                build.merged += 1
+                self._twice += 1
+            elif made is not None:
                 counts[made.row["outcome"]] += 1
                 yield record.header, made
+        if file.told_foreign():
+            build.warn(FOREIGN)
         _say(header or _empty(file, build), counts, build)
 
     def finish(self, build: Builder) -> None:
         """Say what the format cannot tell."""
+        if self._twice:
+            build.warn(
+                "rows that are there more than once (one trace under two names, or a row "
+                f"repeated) are counted once: {self._twice:,} left out"
+            )
         build.not_measured("dependencies and the size of inputs: Nextflow's trace has none")
         build.not_measured(
             "memory between readings: peak_rss is sampled every 1, 5 and then 30 seconds"
         )
+
+    def _again(self, record: Record, made: Attempt) -> bool:
+        """Say whether this attempt came before, in any of the files.
+
+        The hash stands for one execution's work folder; other rows must be the same throughout,
+        with something in them that tells executions apart.
+        """
+        fields = record.fields
+        if made.hash and made.row["outcome"] != "cached":
+            parts: tuple[Any, ...] = (
+                made.hash,
+                *(fields.get(c) for c in ("native_id", "name", "status", "attempt")),
+            )
+        elif any(fields.get(c) and not is_null(fields[c]) for c in _TELLING):
+            parts = tuple(sorted(fields.items()))
+        else:
+            return False
+        key = hash(parts)
+        known = key in self._seen
+        self._seen.add(key)
+        return known
 
     def _attempt(self, file: InputFile, build: Builder, record: Record) -> Attempt | None:
         if record.reason is not None:

@@ -14,6 +14,7 @@ from rotameter.adapters.importers._parsl_runs import Runs
 from rotameter.adapters.importers._parsl_tasks import emit_tasks
 from rotameter.adapters.importers._parsl_world import emit_world
 from rotameter.errors import BadInput, UsageError
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -34,6 +35,9 @@ class Importer:
     name = "parsl"
     engine = "parsl"
     options: frozenset[str] = frozenset({"run"})
+
+    def __init__(self) -> None:
+        self._runs: set[str] = set()
 
     def sniff(self, head: Head) -> float:
         """Look for an SQLite file that defines Parsl's tables."""
@@ -61,12 +65,18 @@ class Importer:
                 raise UsageError(
                     f"no run {str(wanted)[:60]!r} in {file.name}", hint=f"it has {known}"
                 )
+            again = runs.drop(self._runs)
+            self._runs |= runs.chosen.keys()
+            if again:
+                build.warn(
+                    f"{many(again, 'run')} of {file.name} came with a database before: read once"
+                )
             counts = {name: database.count(name) for name in _TABLES if name in database.tables}
             tasks = emit_tasks(database, runs, build)
             emit_world(database, runs, build)
         facts = {"rows": counts, "workflows": list(runs.chosen.values())}
         build.meta.setdefault("databases", []).append(facts)
-        if not tasks:
+        if not tasks and not again:
             build.warn(_NO_TASKS)
         build.local = build.local or not runs.clock.epoch
         _say(runs, build)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import glob
+import hashlib
 import os
 import stat
 import tempfile
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter import plugins
 from rotameter.adapters.importers.building import Builder
-from rotameter.adapters.importers.inputs import InputFile, open_members
+from rotameter.adapters.importers.inputs import FOREIGN, InputFile, open_members
 from rotameter.errors import (
     BadInput,
     InputError,
@@ -37,6 +38,11 @@ SURE = 0.5
 """From this certainty on an importer is asked to read."""
 _FILES_LIMIT = 200_000
 _PIPE_LIMIT_BYTES = 2 << 30
+_LOGS = frozenset(
+    "nextflow parsl wfformat slurm darshan dftracer otlp dask_report dask_stream chrome_trace "  # noqa: SIM905
+    "kineto nsys".split()
+)
+"""Formats whose files say which run they are of: two files with the same contents are one."""
 _OF_A_TABLE = {"map", "mapping", "columns", "table"}
 
 Progress = Callable[[int, int], None]
@@ -113,8 +119,8 @@ def read(
         format = "table"
     given = [Path(os.path.expanduser(os.fspath(p))) for p in paths]
     named = [p for p in given if not p.is_dir()]
-    files, troubles = _expand(given)
-    chosen = _choose(files, format, troubles, strict=bool(named))
+    files, troubles, errors = _expand(given)
+    chosen = _choose(files, format, troubles, errors, strict=bool(named))
     kinds = {name for _, name in chosen}
     if len(kinds) > 1:
         counts = Counter(name for _, name in chosen)
@@ -136,6 +142,7 @@ def read(
     for trouble in [*troubles, *map(str, broken)]:
         build.warn(trouble)
     importer.finish(build)
+    build.usable()
     build.meta.setdefault("input", {"files": [f.name for f, _ in chosen[:20]]})
     return build.build(utc_offset_s=utc_offset_s)
 
@@ -149,6 +156,7 @@ def _read_files(
 ) -> list[InputError]:
     """Read file after file; a broken one costs an error, the others go on."""
     broken: list[InputError] = []
+    files = _once(importer.name, files, build)
     for done, file in enumerate(files):
         if progress is not None:
             progress(done, len(files))
@@ -159,15 +167,65 @@ def _read_files(
             broken.append(error)
         except RecursionError:
             broken.append(BadInput(f"{file.name} is nested too deeply", hint="check the file"))
+        if file.told_foreign():
+            build.warn(FOREIGN)
     if progress is not None:
         progress(len(files), len(files))
     return broken
 
 
-def _expand(given: Sequence[Path]) -> tuple[list[InputFile], list[str]]:
-    """Give the files behind paths, folders and patterns, in order of name."""
+def _once(name: str, files: Sequence[InputFile], build: Builder) -> Sequence[InputFile]:
+    """Leave out copies of logs; of benchmarks, which say no run, only say that there are some."""
+    if len(files) < 2 or name not in (*_LOGS, "snakemake"):
+        return files
+    heads = Counter(map(_head, files))
+    seen: set[bytes] = set()
+    kept = []
+    for file in files:
+        head = _head(file)
+        mark = _digest(file) if head and heads[head] > 1 else None
+        if mark is None or mark not in seen:
+            kept.append(file)
+        if mark is not None:
+            seen.add(mark)
+    if len(kept) == len(files):
+        return files
+    copies = many(len(files) - len(kept), "file")
+    if name in _LOGS:
+        build.warn(f"copies of other files, with the same contents, are left out: {copies}")
+        return kept
+    build.warn(f"with the same contents as others, and counted, though perhaps copies: {copies}")
+    return files
+
+
+def _head(file: InputFile) -> bytes:
+    try:
+        return hashlib.sha256(file.head).digest() if file.head.strip() else b""
+    except InputError:  # said when it is read
+        return b""
+
+
+def _digest(file: InputFile) -> bytes | None:
+    found = hashlib.sha256()
+    try:
+        with file.open() as stream:
+            while part := stream.read(1 << 20):
+                found.update(part)
+    except InputError:
+        return None
+    return found.digest()
+
+
+def _expand(
+    given: Sequence[Path],
+) -> tuple[list[InputFile], list[str], list[RotameterError]]:
+    """Give the files behind paths, folders and patterns, in order of name.
+
+    Beside them what is to be said, and the errors of what cannot be opened (said there too).
+    """
     files: list[InputFile] = []
     troubles: list[str] = []
+    errors: list[RotameterError] = []
     seen: set[Path] = set()
     twice = 0
     for path in given:
@@ -192,9 +250,10 @@ def _expand(given: Sequence[Path]) -> tuple[list[InputFile], list[str]]:
                 files += open_members(one, troubles, tar=not path.is_dir())
             except InputError as error:
                 troubles.append(str(error))
+                errors.append(error)
     if twice:
         troubles.append(f"named twice, read once: {many(twice, 'file')}")
-    return files, troubles
+    return files, troubles, errors
 
 
 def _seekable(path: Path) -> Path:
@@ -228,11 +287,18 @@ def _hidden(path: Path, below: Path) -> bool:
 
 
 def _choose(
-    files: Sequence[InputFile], format: str | None, troubles: list[str], *, strict: bool
+    files: Sequence[InputFile],
+    format: str | None,
+    troubles: list[str],
+    errors: list[RotameterError],
+    *,
+    strict: bool,
 ) -> list[tuple[InputFile, str]]:
     """Give each file its importer; in folders, what nobody knows is passed over."""
     if format is not None:
         plugins.get("importers", format)
+        if errors and not files:
+            raise errors[0]
         return [(file, format) for file in files]
     chosen, unknown = [], []
     known = formats()
@@ -242,16 +308,26 @@ def _choose(
             guesses = [] if file.head[257:262] == b"ustar" else sniff(file, known)
         except RotameterError as error:
             troubles.append(str(error))
+            errors.append(error)
             continue
         if guesses and guesses[0][0] >= SURE:
             chosen.append((file, guesses[0][1]))
         else:
             unknown.append((file, guesses))
     if not chosen:
+        if errors and not unknown:
+            raise errors[0]
         _refuse(unknown, troubles)
     if strict:
-        troubles += [f"{file.name}: no importer knows this file" for file, _ in unknown]
+        troubles += [
+            f"{file.name}: no importer knows this file" if file.head.strip() else _empty(file)
+            for file, _ in unknown
+        ]
     return chosen
+
+
+def _empty(file: InputFile) -> str:
+    return f"{file.name} is empty"
 
 
 def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -> None:
@@ -259,7 +335,7 @@ def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -
         raise BadInput(troubles[0] if troubles else "no files there", hint="check the path")
     file, guesses = unknown[0]
     if not file.head.strip():
-        raise BadInput(f"{file.name} is empty", hint="check what should have written it")
+        raise BadInput(_empty(file), hint="check what should have written it")
     if file.head[257:262] == b"ustar":
         raise UnknownFormat(
             f"{file.name} is a tar archive", hint="name the archive itself, or unpack it"

@@ -19,6 +19,7 @@ from rotameter.adapters.importers._slurm_table import Columns, extract
 from rotameter.adapters.importers._slurm_tasks import add_tasks
 from rotameter.adapters.importers._slurm_unread import Unread
 from rotameter.adapters.importers.building import Builder
+from rotameter.adapters.importers.inputs import FOREIGN
 from rotameter.errors import BadInput, UsageError
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class Importer:
             self._times += times
             self._parts.append(columns)
         self._files += 1
+        if file.told_foreign():
+            build.warn(FOREIGN)
         if self._rows == before:
             self._without.append(file.name)
 

@@ -15,6 +15,7 @@ from rotameter.adapters.importers._nextflow_columns import Columns
 from rotameter.adapters.importers._snakemake_names import WAYS, clean, guess
 from rotameter.adapters.importers._snakemake_rows import make, mapping
 from rotameter.adapters.importers.building import Builder
+from rotameter.adapters.importers.inputs import FOREIGN
 from rotameter.errors import BadInput, UsageError
 from rotameter.profiler.live.redact import redact
 
@@ -132,6 +133,8 @@ def rows(file: InputFile, build: Builder) -> Iterator[dict[str, Any]]:
             build.reject(file.name, line, str(error))
             continue
         yield {"_row": row, "_name": _name(file.name, row, record), "_record": record}
+    if file.told_foreign():
+        build.warn(FOREIGN)
 
 
 def _name(file: str, row: Mapping[str, Any], record: Mapping[str, Any]) -> str:

@@ -84,19 +84,20 @@ class Importer:
         if options.get("tier"):
             for row in reader.rows:
                 row.tier = str(options["tier"])[:100]
-        build.merged += reader.records - self._table(reader.rows, file, build, asked)
+        build.merged += reader.records - self._table(reader, file, build, asked)
 
     def finish(self, build: Builder) -> None:
         """Say what the format cannot tell."""
         build.not_measured("start, end and duration of tasks: the table has seconds in I/O only")
         build.not_measured("which bytes of a file were used, and sizes of files")
 
-    def _table(self, rows: list[Row], file: InputFile, build: Builder, asked: str | None) -> int:
+    def _table(self, reader: Reader, file: InputFile, build: Builder, asked: str | None) -> int:
         """Add what the rows say, and give the number of tasks."""
+        rows = reader.rows
         unit, seen = unit_of(rows)
         known = measured(rows, unit, asked)
         ids = self._names(known, file)
-        _tasks(rows, known, ids, build)
+        _tasks(rows, known, ids, build, reader.lost)
         _flows(known.flows, ids, build)
         _stages(rows, known.flows, ids, build)
         _say(rows, known, build, unit, seen)
@@ -132,11 +133,22 @@ def _host(pid: str) -> str | None:
 
 
 def _tasks(
-    rows: Sequence[Row], known: Measured, ids: dict[tuple[str, str], str], build: Builder
+    rows: Sequence[Row],
+    known: Measured,
+    ids: dict[tuple[str, str], str],
+    build: Builder,
+    lost: set[tuple[str, str]],
 ) -> None:
     features: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    guessed: set[tuple[str, str]] = set()
     for row in rows:
         features[(row.task, row.pid)] = {**row.features, **features[(row.task, row.pid)]}
+        if row.unread:
+            guessed.add((row.task, row.pid))
+    # A row that does not say whose it is may be anyone's.
+    lossy = {key for key in ids if key in lost} if lost <= ids.keys() else set(ids)
+    if lossy:
+        build.warn(f"rows of {many(len(lossy), 'task')} were refused: their bytes are lower bounds")
     for key, task_id in ids.items():
         totals = known.totals[key]
         every = [triple for triples in totals.values() for triple in triples]
@@ -157,13 +169,17 @@ def _tasks(
                 "outcome_kind": "inferred",
                 "read_bytes": read,
                 "write_bytes": written,
-                "io_kind": ("lower_bound" if part else "exact") if has else None,
+                "io_kind": _kind(part or key in lossy, key in guessed) if has else None,
                 "io_s": _total(every, 2),
                 "transfer_s": _total(copies, 2),
                 "features": features[key],
                 "source": "spm",
             },
         )
+
+
+def _kind(low: bool, guessed: bool) -> str:
+    return "lower_bound" if low else "estimate" if guessed else "exact"
 
 
 def _total(triples: Iterable[tuple[Any, Any, Any]], place: int) -> Any:
@@ -273,6 +289,11 @@ def _say(rows: Sequence[Row], known: Measured, build: Builder, unit: int, unit_s
         (known.ambiguous, "records of one file differ: added up within the first number of nodes"),
         (known.unnamed, "records name no file: their bytes are in the totals of tasks only"),
         (known.names_of_pid, "processes have more than one task name: each is a task"),
+        (
+            sum(row.unread for row in rows),
+            "rows have a size that cannot be read: taken from operations and their size, an "
+            "estimate, or not known",
+        ),
         (sum(row.corrected for row in rows), "rows whose operation is not that of their trace"),
     ):
         if count:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Importer"]
 
 _FIELDS = 18
+_BATCH = 16_384
 _OUTCOMES = {0: "failed", 1: "ok", 5: "cancelled"}
 _HEADER = re.compile(r";\s*([A-Za-z]+)\s*:\s*(.+)")
 _PARTIAL = (2, 3, 4)
@@ -41,6 +42,9 @@ class Importer:
     name = "swf"
     engine = "swf"
     options: frozenset[str] = frozenset()
+
+    def __init__(self) -> None:
+        self._partial = self._done = 0
 
     def sniff(self, head: Head) -> float:
         """Look for ``;`` header lines and rows of 18 numbers."""
@@ -57,6 +61,8 @@ class Importer:
         header: dict[str, str] = {}
         numbers: list[int] = []
         rows: list[str] = []
+        parts: list[Floats] = []
+        records = 0
         for number, line in file.lines():
             if line.lstrip().startswith(";"):
                 match = _HEADER.match(line.strip())
@@ -65,21 +71,33 @@ class Importer:
             elif line.strip():
                 numbers.append(number)
                 rows.append(line)
-        if not rows and not header:
+                if len(rows) >= _BATCH:
+                    records += len(rows)
+                    parts.append(_numbers_of(rows, numbers, file, build))
+                    rows, numbers = [], []
+        records += len(rows)
+        if not records and not header:
             raise BadInput(f"{file.name} holds no jobs", hint="check the file")
-        build.records_in += len(rows)
+        build.records_in += records
         build.meta.setdefault("header", {}).update(header)
-        jobs = _parse(rows)
-        if jobs is None:
-            jobs = _parse_each(rows, numbers, file, build)
-        if len(jobs):
-            self._jobs(jobs, build, header)
+        parts.append(_numbers_of(rows, numbers, file, build))
+        del rows, numbers
+        self._partial = self._done = 0
+        parts.reverse()
+        while parts:  # each goes when it is done
+            self._jobs(parts.pop(), build, header)
+        if self._partial:
+            build.warn(
+                f"{self._partial:,} jobs are parts of jobs that were suspended: outcome unknown"
+            )
 
     def finish(self, build: Builder) -> None:
         """Say what the format cannot tell."""
         build.not_measured("dependencies and bytes: the format has none")
 
     def _jobs(self, jobs: Floats, build: Builder, header: dict[str, str]) -> None:
+        if not len(jobs):
+            return
         known = np.where(jobs == -1, np.nan, jobs)
         ids, submit, wait, run, procs, cpu, memory = (known[:, i] for i in range(7))
         wanted, asked_s, asked_memory = (known[:, i] for i in range(7, 10))
@@ -87,16 +105,14 @@ class Importer:
         start0 = _unix_start(header)
         started = submit + wait
         cores = np.where(np.isnan(wanted), procs, wanted)
-        partial = int(np.isin(status, _PARTIAL).sum())
-        if partial:
-            build.warn(f"{partial:,} jobs are parts of jobs that were suspended: outcome unknown")
+        self._partial += int(np.isin(status, _PARTIAL).sum())
         if "UnixStartTime" not in header:
             build.local = True
         peak = memory * 1024 * np.where(np.isnan(procs), 1, procs)
         build.extend(
             "tasks",
             {
-                "task_id": _ids(ids),
+                "task_id": _ids(ids, self._done),
                 "group": _names("program", program),
                 "user": _names("user", user),
                 "account": _names("group", group),
@@ -119,6 +135,12 @@ class Importer:
                 "source": pa.repeat("swf", len(jobs)),
             },
         )
+        self._done += len(jobs)
+
+
+def _numbers_of(rows: list[str], numbers: list[int], file: InputFile, build: Builder) -> Floats:
+    jobs = _parse(rows)
+    return _parse_each(rows, numbers, file, build) if jobs is None else jobs
 
 
 def _parse(rows: list[str]) -> Floats | None:
@@ -172,8 +194,8 @@ def _ns(seconds: Floats, start_ns: int) -> Any:
     return pa.array(relative + start_ns, mask=np.isnan(seconds))
 
 
-def _ids(ids: Floats) -> Any:
-    lines = pa.array([f"line-{n + 1}" for n in np.flatnonzero(np.isnan(ids))], pa.string())
+def _ids(ids: Floats, before: int) -> Any:
+    lines = pa.array([f"line-{before + n + 1}" for n in np.flatnonzero(np.isnan(ids))], pa.string())
     whole = pa.array(np.nan_to_num(ids).astype(np.int64), mask=np.isnan(ids)).cast(pa.string())
     return pc.replace_with_mask(whole, pc.is_null(whole), lines)
 

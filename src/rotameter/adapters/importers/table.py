@@ -106,6 +106,7 @@ class Importer:
     def _read(
         self, file: InputFile, build: Builder, settings: Settings, shape: Shape, label: str
     ) -> None:
+        before = build.records_in
         chunks = self._chunks(file, build, settings, shape)
         first = next(chunks, None)
         if first is None:
@@ -113,7 +114,8 @@ class Importer:
         headers = list(first.columns) or headers_of(file, settings, shape)
         table = own.table_of(headers, settings.table)
         if table is not None and not settings.given and settings.mapping is None:
-            self._own(file, build, table, first, chunks)
+            style = Style(delimiter=shape.delimiter or ",", decimal=settings.decimal)
+            self._own(file, build, own.Own(table, build, style), first, chunks, before)
             return
         mapping = settings.mapping_for(frozenset(headers), shape)
         style = Style(delimiter=shape.delimiter or ",", decimal=settings.decimal)
@@ -129,7 +131,6 @@ class Importer:
             build.meta["engine"] = mapping.engine
         good = 0
         rejected = ""
-        before = build.records_in
         while first is not None:
             chunk = _enrich(first, mapping.name)
             made = converter.convert(chunk)
@@ -142,7 +143,8 @@ class Importer:
                 f"no record of {file.name} could be read: {shown}",
                 hint="see the reference page of tables: times, and units"
                 if "--map" in shown
-                else "say what the columns are: --map start=NAME --map wall=NAME:s",
+                else "correct these values, or name other columns: --map start=NAME "
+                "--map wall=NAME:s",
             )
         if build.records_in == before:
             build.warn(redact(f"{file.name} has columns and no rows"))
@@ -168,18 +170,17 @@ class Importer:
         self,
         file: InputFile,
         build: Builder,
-        table: str,
+        converter: own.Own,
         first: Chunk | None,
         chunks: Iterator[Chunk],
+        before: int,
     ) -> None:
         """Read a table that has the schema's own columns, to the letter."""
-        converter = own.Own(table, build)
+        table = converter.table
         self._other |= table != "tasks"
-        rows_seen = False
         while first is not None:
             made, wrong = converter.convert(first)
             build.records_in += len(first.lines)
-            rows_seen |= bool(len(first.lines))
             for row, reason in wrong.items():
                 build.reject(file.name, int(first.lines[row]), reason)
             keep = [i for i in range(len(first.lines)) if i not in wrong]
@@ -192,8 +193,9 @@ class Importer:
                 kept = {n: column.take(rows) for n, column in made.items()} if wrong else made
                 build.extend(table, kept)
             first = next(chunks, None)
-        if not rows_seen and table == "tasks":
+        if build.records_in == before and table == "tasks":
             build.warn(redact(f"{file.name} has columns and no rows"))
+        _unread(list(converter.left), build)
         if converter.relative:
             build.meta["time_base"] = "relative_ns"
 
@@ -219,7 +221,7 @@ class Importer:
         columns["attempt"] = counted if said is None else said.fill_null(1)
         columns["source"] = pa.array(["table"] * len(keep), pa.string())
         if made.features:
-            columns["features"] = _features(made, keep)
+            columns["features"] = _features(made, keep, columns.get("features"))
         build.extend("tasks", columns)
         if made.edges:
             pairs = [(n, up) for n, row in zip(names, keep, strict=True) for up in made.edges[row]]
@@ -280,20 +282,28 @@ def _enrich(chunk: Chunk, mapping: str) -> Chunk:
     return Chunk(chunk.lines, made.columns)
 
 
-def _features(made: Made, keep: list[int]) -> list[list[tuple[str, float]] | None]:
+def _features(
+    made: Made, keep: list[int], said: pa.Array | None
+) -> list[list[tuple[str, float]] | None]:
+    """Gather what is known before the run; what the table's own ``features`` say comes first."""
     names = list(made.features)
     cells = [made.features[name].to_pylist() for name in names]
     out: list[list[tuple[str, float]] | None] = []
-    for row in keep:
+    own_items = [None] * len(keep) if said is None else said.to_pylist()
+    for row, first in zip(keep, own_items, strict=True):
         items = [(n, column[row]) for n, column in zip(names, cells, strict=True)]
         known = [(name, value) for name, value in items if value is not None]
-        out.append(known or None)
+        out.append([*(first or []), *known] or None)
     return out
 
 
 def _left(converter: Converter, headers: list[str], build: Builder) -> None:
     used = {name for made in converter.used.values() for one in made for name in one.names}
-    left = [name for name in headers if name not in used]
+    _unread([name for name in headers if name not in used], build)
+
+
+def _unread(left: list[str], build: Builder) -> None:
+    """Say which columns were not read."""
     if left:
         shown = ", ".join(map(redact, left[:20])) + (" …" if len(left) > 20 else "")
         build.warn(

@@ -38,6 +38,7 @@ class Importer:
     def __init__(self) -> None:
         self._logs: dict[str, Log] = {}
         self._graphs: dict[str, Graph] = {}
+        self._heads: set[bytes] = set()
 
     def sniff(self, head: Head) -> float:
         """Look for the first lines of one of the three logs."""
@@ -51,6 +52,9 @@ class Importer:
             read_performance(file, build)
         elif kind == "transactions":
             log = Log(file.name)
+            if file.head in self._heads:
+                build.warn("logs of transactions begin alike: a copy of a run counts again")
+            self._heads.add(file.head)
             self._logs[_free(run, self._logs)] = log
             _transactions(file, log, build)
         elif kind == "taskgraph":

@@ -91,6 +91,13 @@ class Importer:
 
     def finish(self, build: Builder) -> None:
         """Put the workflows into the trace; several are kept apart by their files' names."""
+        same = Counter(_mark(doc) for doc in self._documents)
+        copies = sum(same.values()) - len(same)
+        if copies:
+            build.warn(
+                f"workflows that are there more than once, by name and tasks: {copies:,}; each is "
+                "counted: leave copies out"
+            )
         facts = [doc.facts for doc in self._documents[:_FACTS_KEPT]]
         prefixes = _prefixes(self._documents)
         while self._documents:  # each goes when it is done: they are as large as the input
@@ -101,6 +108,13 @@ class Importer:
             build.meta["workflows"] = facts
         build.not_measured("outcomes: the format has none; what has a runtime counts as done")
         build.not_measured("commands and their arguments: left out")
+
+
+def _mark(doc: Document) -> int:
+    """Tell documents of one execution, in whatever version, from those of others."""
+    facts = {key: doc.facts.get(key) for key in ("workflow", "created_at", "executed_at")}
+    walls = [run.get("wall_s") for job in doc.jobs for run in job.runs]
+    return hash((*facts.values(), tuple(sorted(job.name for job in doc.jobs)), tuple(walls)))
 
 
 def _load(file: InputFile) -> Any:
