@@ -28,7 +28,8 @@ def makespan(view: View) -> float | None:
     (5.0, True, [])
     """
     firsts = [t for t in (view.submitted, view.ready, view.started) if not np.isnan(t).all()]
-    last = np.fmax(view.ended, np.fmax(view.started, view.started + view.number("wall_s")))
+    at_least = np.fmax(view.started, view.started + view.number("wall_s"))
+    last = np.where(np.isnan(view.ended), at_least, view.ended)
     if view.n == 0 or not firsts or np.isnan(last).all():
         return None
     length = float(np.nanmax(last) - min(np.nanmin(t) for t in firsts))

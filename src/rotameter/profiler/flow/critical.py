@@ -123,9 +123,11 @@ def _critical_path(seen: View, graph: FlowGraph) -> CriticalPath:
     makespan = seen.makespan
     if makespan is None:
         return CriticalPath((), None, {}, ("no task has times: no critical path of the run",))
-    last = float(np.nanmax(seen.ended))
     first = min(float(np.nanmin(t)) for t in (seen.submitted, seen.ready, seen.started) if known(t))
-    first = min(first, last)
+    if known(seen.ended):
+        first = min(first, float(np.nanmax(seen.ended)))
+    # Attempts without an end may reach beyond the last one on record.
+    last = first + makespan
     runs = ran(seen, first, last)
     walk = Walk(seen, graph, runs, first, last)
     segments = [_named(seen, walk.every, piece) for piece in walk.pieces_in_time()]
