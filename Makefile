@@ -44,7 +44,8 @@ demo: $(STAMP)
 	@echo "report: $(CURDIR)/$(DEMO)/report.html"
 
 # What only computes runs on both cores; clusters, browsers and clocks have the machine alone.
-SIDE := tests/adapters tests/property tests/viz
+SIDE := tests/adapters tests/property tests/viz $(wildcard $(addprefix tests/profiler/,\
+	flow replaying findings laws storing comparing devices))
 test: $(STAMP)
 ifeq ($(ARGS),)
 	$(BIN)/python -m pytest -q -n 2 src $(SIDE)

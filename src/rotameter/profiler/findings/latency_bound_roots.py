@@ -34,6 +34,9 @@ GAIN_INTERVAL80 = (0.3, 0.65)
 SLOWEST_TRIP_S = 0.03
 """No round trip from worker to scheduler and back takes longer."""
 
+SHORTEST_S = 0.0014
+"""CPU seconds that Dask spends on one task: see ``tiny_tasks``."""
+
 RAISE_TO = 4.0
 MOST_INPUTS = 5
 """Groups that depend on fewer tasks in all are roots to distributed."""
@@ -54,7 +57,9 @@ class Advisor:
         good = seen.ran & seen.ok & rootish(seen) & (seen.group >= 0)
         count = np.bincount(seen.group[good], minlength=len(seen.groups) + 1)[:-1]
         median = group_median(seen, seen.wall, good)[:-1]
-        suspects = np.flatnonzero((count >= MIN_TASKS) & (median < LONGEST_S))
+        # Tasks shorter than what running one costs are tiny, queued or not.
+        short = (median >= SHORTEST_S) & (median < LONGEST_S)
+        suspects = np.flatnonzero((count >= MIN_TASKS) & short)
         if np.isnan(value) and suspects.size:
             tools.cannot_tell(
                 "whether root tasks were held back", "the setting worker-saturation is not recorded"
