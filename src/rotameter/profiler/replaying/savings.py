@@ -31,8 +31,8 @@ NODES_A_CALL = 20_000
 """Replicates times nodes of one call: what keeps a rule's price to a fraction of a second."""
 SCREENED_NODES = 20_000
 """From this size on a change is replayed only if it shortens the chain that made the length ..."""
-SCREENED_RATIO = 0.01
-"""... by this part of the makespan."""
+SCREENED_RATIO = 0.03
+"""... by this part of the makespan: less is not reported anyway."""
 FEWEST = 8
 """Fewer replicates say less than the spread of the groups does."""
 _DRAWN = np.array([PARTS.index(p) for p in ("compute", "read", "write", "overhead", "latency")])
