@@ -17,10 +17,11 @@ from rotameter.errors import RotameterError, UsageError, WouldOverwrite
 from rotameter.running import Run
 
 if TYPE_CHECKING:
+    from rotameter.profiler.storing.advice import Advice
     from rotameter.profiler.trace import Trace
     from rotameter.values import Verdict
 
-__all__ = ["Run", "dask", "diagnose", "open", "report", "trace"]
+__all__ = ["Run", "dask", "diagnose", "open", "report", "storage_advice", "trace"]
 
 
 def open(
@@ -93,36 +94,51 @@ def diagnose(trace: Trace | str | os.PathLike[str]) -> Verdict:
     return verdict
 
 
-def report(
-    trace: Trace | str | os.PathLike[str],
-    path: str | os.PathLike[str],
-    *,
-    force: bool = False,
-    findings_json: str | os.PathLike[str] | None = None,
-) -> Path:
-    """Write the report of a trace: one HTML file that opens offline.
+def storage_advice(
+    trace: Trace | str | os.PathLike[str], bandwidths: str | os.PathLike[str], **options: Any
+) -> Advice:
+    """Say which store each stage should use, and at how many tasks at once, with all copies.
 
     Parameters
     ----------
     trace : Trace or path
-    path : path
-        The HTML file.
-    force : bool
-        Replace existing files.
-    findings_json : path, optional
-        Also write the same facts as JSON.
+        What the stages read and wrote.
+    bandwidths : path
+        CSV file of measured bandwidths (IOR, and copies between stores).
+    **options
+        ``nodes``, ``tasks_per_node``, ``stores``, ``home``, ``local`` of
+        :func:`rotameter.profiler.storage.storage_advice`.
+
+    Raises
+    ------
+    BadInput
+        If the file holds no such table.
+    UsageError
+        For a store that it does not have.
+    """
+    from rotameter.adapters.bandwidths import read_bandwidths
+    from rotameter.profiler.storage import storage_advice as advise
+
+    if isinstance(trace, (str, os.PathLike)):
+        trace = open(trace)
+    return advise(trace, read_bandwidths(bandwidths), **options)
+
+
+def report_targets(
+    path: str | os.PathLike[str],
+    findings_json: str | os.PathLike[str] | None = None,
+    *,
+    force: bool = False,
+) -> list[Path]:
+    """Give the files that :func:`report` would write.
 
     Raises
     ------
     WouldOverwrite
-        If a file exists and ``force`` is not given.
+        If one exists and ``force`` is not given.
+    UsageError
+        If one cannot be a file.
     """
-    import json
-
-    from rotameter.viz.report import findings_document, render
-
-    if isinstance(trace, (str, os.PathLike)):
-        trace = open(trace)
     targets = [Path(path).expanduser()]
     targets += [Path(findings_json).expanduser()] if findings_json else []
     if len({target.absolute() for target in targets}) < len(targets):
@@ -136,10 +152,51 @@ def report(
             )
         if not target.parent.is_dir():
             raise UsageError(f"no such folder: {target.parent}", hint="create it first")
-    verdict = diagnose(trace)
-    texts = [render(trace, verdict)]
+    return targets
+
+
+def report(
+    trace: Trace | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    findings_json: str | os.PathLike[str] | None = None,
+    verdict: Verdict | None = None,
+    advice: Advice | None = None,
+) -> Path:
+    """Write the report of a trace: one HTML file that opens offline.
+
+    Parameters
+    ----------
+    trace : Trace or path
+    path : path
+        The HTML file.
+    force : bool
+        Replace existing files.
+    findings_json : path, optional
+        Also write the same facts as JSON.
+    verdict : Verdict, optional
+        What :func:`diagnose` said; made here where not given.
+    advice : Advice, optional
+        What :func:`storage_advice` said; a section of the report.
+
+    Raises
+    ------
+    WouldOverwrite
+        If a file exists and ``force`` is not given.
+    """
+    import json
+
+    from rotameter.viz.report import render
+
+    targets = report_targets(path, findings_json, force=force)
+    if isinstance(trace, (str, os.PathLike)):
+        trace = open(trace)
+    verdict = verdict or diagnose(trace)
+    facts: dict[str, Any] = {}
+    texts = [render(trace, verdict, advice=advice, facts=facts)]
     if findings_json:
-        texts.append(json.dumps(findings_document(trace, verdict), indent=1, allow_nan=False))
+        texts.append(json.dumps(facts, indent=1, allow_nan=False))
     for target, text in zip(targets, texts, strict=True):
         try:
             target.write_text(text, encoding="utf-8")

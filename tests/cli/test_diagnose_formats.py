@@ -128,6 +128,17 @@ def test_predictions_are_kept_once_and_said(
     assert kept["decisions"][0]["policy"] == "rotameter.diagnose"
 
 
+def test_a_report_keeps_them_too(
+    folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = str(tmp_path / "r.html")
+    assert _main(["report", folder, "-o", page, "--no-store"]) == 0
+    assert not list(tmp_path.rglob("decisions.json"))
+    assert _main(["report", folder, "-o", page, "--force"]) == 0
+    assert "Kept 1 predicted saving with" in capsys.readouterr().err
+    assert (Path(folder) / "tables" / "decisions.json").exists()
+
+
 def test_nothing_is_written_when_told_so_or_imported(
     folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

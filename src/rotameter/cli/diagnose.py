@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rotameter.cli._common import Given, echo_json, input_options, load, short_name
+from rotameter.cli._storage import advice_of, storage_options
 from rotameter.errors import UsageError
 from rotameter.units import many
 
 if TYPE_CHECKING:
+    from rotameter.profiler.storing.advice import Advice
     from rotameter.profiler.trace import Trace
     from rotameter.values import Verdict
 
-__all__ = ["diagnose"]
+__all__ = ["diagnose", "keep_predictions"]
 
 _LEVELS = {
     "critical": 0,
@@ -50,6 +53,7 @@ OUTPUTS = ("text", "json", "md", "mqc")
     is_flag=True,
     help="Do not keep the predicted savings with a recorded trace, for `compare`.",
 )
+@storage_options
 @input_options
 def diagnose(
     trace: tuple[str, ...],
@@ -58,6 +62,7 @@ def diagnose(
     knobs: str | None,
     fail_on: str | None,
     no_store: bool,
+    storage: tuple[str, dict[str, Any]] | None,
     given: Given,
 ) -> int:
     """Say what TRACE lost and why, and what to do.
@@ -66,16 +71,18 @@ def diagnose(
     Example:
       rotameter diagnose run.rmt
       rotameter diagnose run.rmt --format md
+      rotameter diagnose run.rmt --storage ior.csv --nodes 4
     """  # noqa: D301
     from rotameter import api
 
     turnable = _read_knobs(knobs) if knobs else None
     output, given = _output(as_json, to, given)
     opened = load(list(trace), given)
+    advice = advice_of(opened, storage)
     verdict = api.diagnose(opened)
-    _print(output, opened, verdict, short_name(trace[0]), turnable)
+    _print(output, opened, verdict, short_name(trace[0]), turnable, advice)
     if len(trace) == 1 and not no_store:
-        _store(trace[0], opened, verdict)
+        keep_predictions(trace[0], opened, verdict)
     if fail_on is not None:
         limit = _LEVELS[fail_on]
         if any(_LEVELS[finding.severity] <= limit for finding in verdict.findings):
@@ -103,25 +110,41 @@ def _output(as_json: bool, to: str | None, given: Given) -> tuple[str, Given]:
 
 
 def _print(
-    output: str, opened: Trace, verdict: Verdict, name: str, knobs: dict[str, Any] | None
+    output: str,
+    opened: Trace,
+    verdict: Verdict,
+    name: str,
+    knobs: dict[str, Any] | None,
+    advice: Advice | None,
 ) -> None:
     from rotameter.profiler import diagnose as rules
+    from rotameter.viz.sections.configuration import configuration
 
     if output == "json":
-        echo_json(rules.to_json(opened, verdict, knobs=knobs))
+        document = rules.to_json(opened, verdict, knobs=knobs)
+        if advice is not None:
+            document["configuration"] = configuration(advice)
+        echo_json(document)
     elif output == "md":
-        from rotameter.viz.markdown import verdict_markdown
+        from rotameter.viz.markdown import escape_markdown, verdict_markdown
 
         click.echo(verdict_markdown(verdict, name))
+        if advice is not None:
+            click.echo("\n### Storage\n")
+            for line in advice.to_text().splitlines():
+                click.echo(f"- {escape_markdown(line)}")
     elif output == "mqc":
         from rotameter.viz.multiqc import verdict_multiqc
 
         echo_json(verdict_multiqc(verdict, name))
     else:
         click.echo(rules.to_text(verdict))
+        for line in advice.to_text().splitlines() if advice is not None else ():
+            click.echo()
+            click.echo(textwrap.fill(line, 80, subsequent_indent="  "))
 
 
-def _store(path: str, opened: Trace, verdict: Verdict) -> None:
+def keep_predictions(path: str, opened: Trace, verdict: Verdict) -> None:
     """Keep what was predicted with a trace of our own; nothing is written to anything else."""
     from rotameter import __version__
     from rotameter.profiler.comparing.predictions import predictions_of

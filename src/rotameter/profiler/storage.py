@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rotameter.errors import UsageError
+from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.storing.advice import Advice, Choice, advise
 from rotameter.profiler.storing.bandwidth import BandwidthModel, fit_bandwidth
 from rotameter.profiler.storing.costs import cost_tables, node_local
+from rotameter.profiler.storing.replayed import replayed_makespan, replays_affordable
 from rotameter.profiler.storing.stages import Flow, Stage, stages_of_graph
 from rotameter.profiler.storing.table import BandwidthTable
 
@@ -26,6 +28,9 @@ __all__ = [
     "fit_bandwidth",
     "storage_advice",
 ]
+
+
+_MOST_REPLAYS = 2000
 
 
 def _stages(source: Any) -> tuple[tuple[Stage, ...], tuple[str, ...]]:
@@ -75,7 +80,8 @@ def storage_advice(
     local : sequence of str, optional
         Stores that a node sees alone; where None, those with a measured copy to themselves.
     makespan : callable, optional
-        Replaces the barriered formula, see `advise`.
+        Replaces replay and formula, see `advise`. A trace with task times is replayed, with what
+        each task needs; anything else is priced by the barriered formula.
     seed : int
         Of the model's fit.
 
@@ -111,7 +117,15 @@ def storage_advice(
     candidates = tuple(sorted({*chosen, place}))
     places = [(n, t) for n in _measured(model, nodes, 2) for t in _per_node(model, tasks_per_node)]
     costs = cost_tables(stages, model, candidates, places, home=place, local=apart)
-    return advise(costs, makespan=makespan, notes=notes)
+    limit = _MOST_REPLAYS
+    if makespan is None and hasattr(source, "table"):
+        replayer = Replayer(source)
+        makespan = replayed_makespan(replayer, costs)
+        if makespan is None:
+            notes = (*notes, "no task times to replay: each stage waits for the whole one before")
+        elif replayer.model is not None:
+            limit = replays_affordable(replayer.model, _MOST_REPLAYS)
+    return advise(costs, makespan=makespan, limit=limit, notes=notes)
 
 
 def _measured(model: BandwidthModel, given: Sequence[int] | int | None, column: int) -> list[int]:

@@ -19,10 +19,12 @@ from rotameter.viz.incidents import incidents
 from rotameter.viz.matrix import pairs
 from rotameter.viz.overview import overview
 from rotameter.viz.provenance import never_measured
+from rotameter.viz.sections.configuration import configuration
 from rotameter.viz.sections.gather import sections
 from rotameter.viz.tables import failures, groups, workers
 
 if TYPE_CHECKING:
+    from rotameter.profiler.storing.advice import Advice
     from rotameter.profiler.trace import Trace
     from rotameter.values import Verdict
 
@@ -197,7 +199,11 @@ def _told(notes: set[str]) -> bool:
 
 
 def findings_document(
-    trace: Trace, verdict: Verdict, say: Callable[[str], None] = lambda _: None
+    trace: Trace,
+    verdict: Verdict,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    advice: Advice | None = None,
 ) -> dict[str, Any]:
     """Give the facts of the report as plain data; every number of the page is in it.
 
@@ -207,6 +213,8 @@ def findings_document(
     verdict : Verdict
     say : callable, optional
         Is told what is being made.
+    advice : Advice, optional
+        Storage configurations that were priced: ``configuration``.
 
     Returns
     -------
@@ -264,6 +272,7 @@ def findings_document(
         "devices": devices(trace),
         **sections(trace, say),
         "provenance": facts,
+        **({"configuration": configuration(advice)} if advice is not None else {}),
     }
     cleaned: dict[str, Any] = _clean(document)
     return cleaned

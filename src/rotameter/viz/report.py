@@ -22,6 +22,7 @@ from rotameter.viz.timeline import Timeline, timeline
 from rotameter.viz.wording import Wording, wording
 
 if TYPE_CHECKING:
+    from rotameter.profiler.storing.advice import Advice
     from rotameter.profiler.trace import Trace
     from rotameter.values import Verdict
 
@@ -57,7 +58,13 @@ def _paths(overview: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def render(
-    trace: Trace, verdict: Verdict, *, title: str | None = None, docs_url: str | None = None
+    trace: Trace,
+    verdict: Verdict,
+    *,
+    title: str | None = None,
+    docs_url: str | None = None,
+    advice: Advice | None = None,
+    facts: dict[str, Any] | None = None,
 ) -> str:
     """Make the report of a run as one HTML page.
 
@@ -72,6 +79,10 @@ def render(
     docs_url : str, optional
         Folder or address that holds one page for each finding code (``RM101.html``); without it
         codes are plain text.
+    advice : Advice, optional
+        Storage configurations that were priced.
+    facts : dict, optional
+        Is filled with the page's facts, as of :func:`findings_document`.
 
     Returns
     -------
@@ -87,7 +98,9 @@ def render(
     (True, True)
     """
     with Progress(len(SECTIONS) + 3) as bar:
-        document = findings_document(trace, verdict, bar.step)
+        document = findings_document(trace, verdict, bar.step, advice=advice)
+        if facts is not None:
+            facts.update(document)
         bar.step("timeline")
         view = timeline(trace, document["incidents"])
         bar.step("page")

@@ -40,6 +40,19 @@ def test_a_death_costs_what_the_run_is_shorter_had_the_worker_lived(made_run: Ma
     assert finding.cost_s_interval80 is not None
 
 
+def test_what_had_to_be_fetched_again_is_in_the_price(made_run: Make) -> None:
+    """On the worker that is back a task fetches what the dead one had; it takes a second more."""
+    run = killed(made_run)
+    last = next(r for r in run.tables["tasks"] if (r["task_id"], r["worker"]) == ("b0", "w2"))
+    last["started_ns"] += 10**9
+    last["ended_ns"] += 10**9
+    last["transfer_s"] = 1.0
+    run.interval("transfer", "w2", 4.0, 5.0, bytes=10**9, peer="w0", task_id="b0")
+    trace = run.trace()
+    (finding,) = Advisor().check(trace, Tools(replay=Replayer(trace)))
+    assert finding.cost_s == pytest.approx(3.0, abs=0.1)
+
+
 def test_work_that_was_never_done_keeps_the_sum(made_run: Make) -> None:
     run = killed(made_run)
     rows = run.tables["tasks"]

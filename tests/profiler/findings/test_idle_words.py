@@ -68,6 +68,18 @@ def test_a_long_chain_of_like_tasks_is_no_last_wave(made_run: Make, pause: float
         assert finding.cost_s == pytest.approx(idle_s, rel=0.05)
 
 
+@pytest.mark.parametrize("latency", [0.001, 0.015])
+def test_a_chain_whose_next_task_waits_a_moment_is_one_too(made_run: Make, latency: float) -> None:
+    """Each is ready when the one before has ended, and begins a little later."""
+    run = made_run(workers=2, threads=1)
+    for i in range(16):
+        at = i * (0.1 + latency)
+        run.task(f"s{i}", "step", f"w{i // 8}", at, 0.1, ready=at - latency)
+    finding = only(Advisor().check(run.trace(), Tools()))
+    assert finding.cost_s == pytest.approx(16 * 0.05, rel=0.3)
+    assert "`step` ran" in finding.title
+
+
 def test_the_group_that_ran_most_of_that_time_is_named_with_its_share(made_run: Make) -> None:
     run = made_run(workers=1, threads=2, engine="python")
     for i in range(10):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rotameter.profiler.findings._likes import in_blocks
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.regime_change import Advisor, _step
 from rotameter.profiler.replaying.savings import Replayer
@@ -48,6 +49,27 @@ def test_decoys(made_run: Make, walls: list[float]) -> None:
     run = made_run(threads=1)
     run.step("map", walls)
     assert check(run.trace()) == []
+
+
+def test_a_sweep_of_settings_is_no_change(made_run: Make) -> None:
+    """Each setting runs a few folds one after another, and costs what it costs."""
+    settings = [0.02, 0.03, 0.02, 0.05, 0.12, 0.2, 0.15, 0.35, 1.0, 0.2, 0.25]
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        run = made_run(threads=1)
+        run.step("train", [s * rng.uniform(0.9, 1.1) for s in settings for _ in range(4)])
+        assert check(run.trace()) == []
+
+
+def test_changes_are_found_in_spite_of_noise() -> None:
+    found = 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        walls = np.r_[rng.lognormal(0, 0.2, 25), rng.lognormal(np.log(2.5), 0.2, 25)]
+        found += _step(walls) is not None and not any(
+            in_blocks(side) for side in (walls[:25], walls[25:])
+        )
+    assert found >= 47
 
 
 def test_larger_later_pieces_are_no_change_of_the_machine(made_run: Make) -> None:

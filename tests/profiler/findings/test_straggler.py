@@ -86,6 +86,33 @@ def test_tasks_that_waited_for_one_thing_are_no_stragglers(made_run: Make) -> No
     assert check(Advisor(), run) == []
 
 
+def test_the_costly_setting_of_a_sweep_is_no_straggler(made_run: Make) -> None:
+    """Its folds are long together, and computing; a single one among short ones is not."""
+    run = made_run(workers=2, threads=1)
+    walls = [0.2] * 8 + [0.3] * 8 + [2.0] * 4 + [0.2] * 8
+    for wall in walls:
+        run.step("train", [wall], ready=0.0, cpu_s=0.95 * wall)
+    for number, row in enumerate(run.tables["tasks"]):
+        row["task_id"] = f"train-{number}"
+    assert check(Advisor(), run) == []
+    for row in run.tables["tasks"]:
+        row["cpu_s"] = 0.05
+    assert [f.kind for f in check(Advisor(), run)] == ["straggler"]  # They all waited.
+
+
+def test_who_stood_still_behind_it_is_in_the_price(made_run: Make) -> None:
+    """w1 had nothing to do while a task that stood behind the long one was not moved to it."""
+    run = made_run(workers=2, threads=1)
+    for number in range(8):
+        run.task(f"m{number}", "map", f"w{number % 2}", number // 2 * 0.5, 0.5, ready=0.0)
+    run.task("m8", "map", "w0", 2.0, 6.0, ready=0.0)
+    run.task("m9", "map", "w1", 2.0, 0.5, ready=0.0)
+    run.task("m10", "map", "w1", 7.5, 0.5, ready=0.0)
+    (finding,) = check(Advisor(), run)
+    # Without it all is done in 11 / 2 times half a second.
+    assert finding.cost_s == pytest.approx(8.0 - 3.0, abs=0.3)
+
+
 def test_missing_columns(made_run: Make) -> None:
     rows = [{"task_id": f"t{i}", "group": "g", "wall_s": 1.0, "outcome": "ok"} for i in range(9)]
     assert check(Advisor(), Trace.from_tables({"tasks": rows})) == []

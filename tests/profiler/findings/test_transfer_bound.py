@@ -45,6 +45,24 @@ def test_moves_on_the_path_cost_what_they_take(made_run: Make) -> None:
     assert "replayed" in finding.cost_how
 
 
+def test_new_memory_for_what_moved_is_in_the_price(made_run: Make) -> None:
+    """The first task on another worker has to get pages that the first worker had already."""
+    run = chain(made_run)
+    for row in run.tables["tasks"][1:]:
+        row["received_bytes"] = 5 * 10**8
+    for row in run.tables["tasks"][2:]:
+        for name in ("ready_ns", "started_ns", "ended_ns"):
+            row[name] += 2 * 10**9
+    late = run.tables["tasks"][1]
+    late["ended_ns"] += 2 * 10**9
+    late["wall_s"] += 2.0
+    for row in run.tables["intervals"][1:]:
+        row["start_ns"] += 2 * 10**9
+        row["end_ns"] += 2 * 10**9
+    (finding,) = check(run)
+    assert finding.cost_s == pytest.approx(9 * 0.5 + 2.0, abs=0.1)
+
+
 def test_moves_off_the_path_cost_nothing(made_run: Make) -> None:
     assert check(chain(made_run, beside=True)) == []
 

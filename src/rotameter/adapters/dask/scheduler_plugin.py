@@ -366,12 +366,15 @@ class SchedulerTracer(SchedulerPlugin):
         add, rows, high = self._deps.add, self._deps.rows, self._high
         groups: dict[str, tuple[Any, int]] = {}
         for key in tasks:
-            if key in submitted:
-                continue
             state = states.get(key)
             if state is None:
                 continue
-            submitted[key] = at_ns
+            again = key in submitted
+            # A result that was let go of since is asked for anew.
+            if not again or state.state == "released":
+                submitted[key] = at_ns
+            if again:
+                continue
             prefix = group_of(state.prefix.name)
             known = groups.get(prefix)
             groups[prefix] = (state, 1) if known is None else (known[0], known[1] + 1)
@@ -481,10 +484,9 @@ class SchedulerTracer(SchedulerPlugin):
             self._failed(error)
 
     def restart(self, scheduler: Any) -> None:
-        """Note that the user restarts the cluster."""
+        """Note that the user restarts the cluster: all tasks are gone, without a transition."""
         if not self._closed:
             self.deaths.restarting()
-            # All tasks are gone, without a transition.
             self._submitted.clear()
             self._ready.clear()
 

@@ -17,7 +17,17 @@ from rotameter.profiler.groups import moved, quantiles
 if TYPE_CHECKING:
     from rotameter.profiler.view import Codes, Floats, Mask, View
 
-__all__ = ["Grown", "comparable", "grown_with", "long_ones", "sizes", "together"]
+__all__ = [
+    "Grown",
+    "behind",
+    "comparable",
+    "families",
+    "grown_with",
+    "in_blocks",
+    "long_ones",
+    "sizes",
+    "together",
+]
 
 FEWEST = 4
 """Attempts of a group before one can be called unlike the others."""
@@ -31,6 +41,8 @@ GROWN = 1.15
 APART_RATIO, APART_RANGES, APART_FEWEST = 1.25, 6.0, 8
 """Where a group's tasks are very much alike, a quarter longer is far longer already: six ranges
 between the quartiles are no chance."""
+
+AFTER_S = 0.1
 
 FEW_BYTES = {"input_bytes": 1e5, "output_bytes": 1e5, "read_bytes": 1e6, "write_bytes": 1e6}
 """So few bytes are no work. A process that runs longer reads more of the system's own files, so
@@ -114,6 +126,54 @@ def long_ones(seen: View, rows: Mask) -> Mask:
     return made
 
 
+BLOCK_SIGMA, BLOCK_SPREAD = 2.3, 1.3
+"""Neighbours that are this much more alike than chance has it, in a side that varies that much."""
+
+NEAR, KIN_RATIO = 3, 1.5
+"""Kin: at least two of the three before and the three after took as long, within this ratio."""
+
+
+def in_blocks(wall: Floats) -> bool:
+    """Say whether durations in order of start come in blocks of like ones, so that work differs.
+
+    The von Neumann ratio of ranks (Bartels 1982), whose mean is 2 in a random order.
+    """
+    n = len(wall)
+    if n < FEWEST:
+        return False
+    low, high = np.quantile(wall, (0.2, 0.8))
+    if high < BLOCK_SPREAD * low:
+        return False
+    rank = np.empty(n)
+    rank[np.argsort(wall, kind="stable")] = np.arange(n)
+    ratio = float((np.diff(rank) ** 2).sum() / ((rank - rank.mean()) ** 2).sum())
+    return (2.0 - ratio) / np.sqrt(4.0 / n) >= BLOCK_SIGMA
+
+
+def families(seen: View, rows: Mask, long: Mask) -> Mask:
+    """Find the long attempts that computed as long as their neighbours in order of start.
+
+    A parameter's few settings are run one after another: those of a costly setting are long
+    together, and computing. What strikes single attempts leaves their neighbours as they are.
+    """
+    found = np.zeros(seen.n, dtype=bool)
+    cpu = seen.number("cpu_s")
+    with np.errstate(invalid="ignore"):
+        computing = long & (cpu > 0.5 * seen.wall)
+    for group in np.unique(seen.group[computing]).tolist():
+        mine = np.flatnonzero(rows & (seen.group == group))
+        mine = mine[np.argsort(seen.started[mine], kind="stable")]
+        wall = np.pad(seen.wall[mine], NEAR, constant_values=np.nan)
+        near = np.stack([wall[NEAR + k : NEAR + k + len(mine)] for k in _STEPS])
+        with np.errstate(invalid="ignore"):
+            kin = (near * KIN_RATIO >= seen.wall[mine]) & (near <= KIN_RATIO * seen.wall[mine])
+        found[mine] = kin.sum(axis=0) >= 2
+    return found & computing
+
+
+_STEPS = [k for k in range(-NEAR, NEAR + 1) if k]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Grown:
     """Which attempts are long because they had more to do.
@@ -168,6 +228,21 @@ def grown_with(seen: View, rows: Mask, long: Mask) -> Grown:
     found = Grown(best, measure, is_, known)
     seen.memo["grown"] = (rows, found)
     return found
+
+
+def behind(seen: View, long: Mask) -> Mask:
+    """Say which attempts began while one of the long ones ran, or right after it.
+
+    Some had been given to its worker and stood behind it until they were moved, while others had
+    no task: had it been short, nobody would have stood still.
+    """
+    ran = np.flatnonzero(long)
+    order = ran[np.argsort(seen.started[ran], kind="stable")]
+    last = np.concatenate([[-np.inf], np.maximum.accumulate(seen.ended[order])])
+    at = np.searchsorted(seen.started[order], seen.started, "left")
+    with np.errstate(invalid="ignore"):
+        made: Mask = (seen.started <= last[at] + AFTER_S) & ~long
+    return made
 
 
 def together(seen: View, rows: Codes, since_s: float) -> bool:

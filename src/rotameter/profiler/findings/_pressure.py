@@ -30,8 +30,8 @@ LOW = 0.25
 READ_EVERY_S = 0.6
 """Workers are read twice a second."""
 
-_SPILL, _OVERHEAD, _STALL, _LATENCY, _WAIT = (
-    PARTS.index(name) for name in ("spill", "overhead", "stall", "latency", "wait")
+_SPILL, _OVERHEAD, _STALL, _LATENCY, _WAIT, _WRITE = (
+    PARTS.index(name) for name in ("spill", "overhead", "stall", "latency", "wait", "write")
 )
 
 
@@ -213,8 +213,11 @@ class Relieved:
 
     @staticmethod
     def _uncovered(parts: Floats, nodes: Codes, left: float) -> None:
-        """Take disk time that no task's record holds from the gaps of its worker's nodes."""
-        columns = np.array([_STALL, _WAIT, _OVERHEAD, _LATENCY])
+        """Take disk time that no task's record holds from the gaps of its worker's nodes.
+
+        And from their writing: what the process writes meanwhile is on record as the task's.
+        """
+        columns = np.array([_STALL, _WAIT, _OVERHEAD, _LATENCY, _WRITE])
         gaps = parts[np.ix_(nodes, columns)]
         # What is usual between two tasks stays.
         usual = np.median(gaps, axis=0) if len(nodes) else np.zeros(len(columns))

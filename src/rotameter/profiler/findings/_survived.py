@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Survived", "replacements", "taken_along"]
 
 _HELD = np.array([PARTS.index("stall"), PARTS.index("wait")])
+_TRANSFER = PARTS.index("transfer")
 
 
 def replacements(seen: View, dead: Iterable[int]) -> dict[int, int]:
@@ -111,6 +112,9 @@ class Survived:
         late = known & (seen.started[row] >= min(ends, default=np.inf) - 1e-6)
         parts = model.parts_s.copy()
         parts[np.ix_(late, _HELD)] = 0.0
+        # Where the results still were, they did not have to be fetched again.
+        usual = _usual(model, ~late & known & ~gone, _TRANSFER)
+        parts[late, _TRANSFER] = np.minimum(parts[late, _TRANSFER], usual[model.group[late]])
         return dropped(
             replace(
                 model,
@@ -136,6 +140,15 @@ class Survived:
         nodes = np.flatnonzero(mine)[cold]
         parts[nodes, :3] *= (usual[cold] / seen.wall[rows][cold])[:, None]
         return replace(model, parts_s=parts)
+
+
+def _usual(model: Model, nodes: Mask, part: int) -> Floats:
+    """Give the median of a part by group; that of all nodes where a group has none."""
+    made = np.full(len(model.groups) + 1, np.nan)
+    for group in np.unique(model.group[nodes]).tolist():
+        made[group] = np.median(model.parts_s[nodes & (model.group == group), part])
+    every = float(np.median(model.parts_s[nodes, part])) if nodes.any() else 0.0
+    return np.where(np.isnan(made), every, made)
 
 
 def _first(seen: View, rows: Codes) -> Mask:

@@ -323,8 +323,12 @@ def _lasting(line: Timeline, mask: Mask, waves: tuple[Floats, Floats, Mask] | No
 
 
 def _pauses(line: Timeline, mask: Mask) -> Mask:
-    """Find short pauses between two tasks of a chain: they do not make it less of a chain."""
-    still = (line.running < 0.5) & (line.waiting < 0.5) & (line.moving < 0.5) & ~mask
+    """Find short pauses between two tasks of a chain: they do not make it less of a chain.
+
+    The next task is ready within them, on its way or not even known: so short is the engine's
+    latency, whatever it is.
+    """
+    still = (line.running < 0.5) & ~mask
     edge = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(np.int8)))
     starts, ends = edge[::2], edge[1::2]
     inside = (starts > 0) & (ends < len(mask))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rotameter.profiler.findings._likes import comparable, sizes
+from rotameter.profiler.findings._likes import comparable, in_blocks, sizes
 from rotameter.profiler.findings._replayed import by_replay
 from rotameter.profiler.findings.base import Tools, worth_saying
 from rotameter.profiler.findings.cold_first_task import cold_attempts
@@ -134,6 +134,8 @@ def changed_attempts(seen: View) -> tuple[Mask, Floats]:
             split = _step(cpu[mine])  # Other load hides in the durations what CPU time shows.
         if split is None or not _everywhere(seen, mine, split) or _bigger(seen, mine, split):
             continue
+        if in_blocks(seen.wall[mine[:split]]) or in_blocks(seen.wall[mine[split:]]):
+            continue  # More steps than one: the work differs from item to item, as in a sweep.
         ratio = float(np.median(seen.wall[mine[split:]]) / np.median(seen.wall[mine[:split]]))
         if ratio < 1.0 + 0.5 * (SLOWER - 1.0):
             continue

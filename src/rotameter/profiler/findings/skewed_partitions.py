@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rotameter.profiler.findings._likes import comparable, grown_with, long_ones, sizes
+from rotameter.profiler.findings._likes import (
+    behind,
+    comparable,
+    grown_with,
+    long_ones,
+    sizes,
+)
 from rotameter.profiler.findings._replayed import by_replay
 from rotameter.profiler.findings.base import Tools, group_median, worth_saying
 from rotameter.profiler.findings.uneven_workers import slow_workers
+from rotameter.profiler.replaying.changes import Scale
 from rotameter.profiler.replaying.choose import chosen
 from rotameter.profiler.replaying.model import PARTS
 from rotameter.profiler.view import View, is_dask, view
@@ -76,6 +83,7 @@ class Advisor:
             seen,
             tools,
             Even(rows),
+            Scale(behind(seen, big & rows), "stall", 0.0),
             bound_s=top - float(wall.mean()),
             bound_how="the longest less the mean of the group",
             how="as if the same work had been spread evenly over the group's tasks",

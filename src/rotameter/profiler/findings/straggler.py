@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings._cores import idle_host_cores
-from rotameter.profiler.findings._likes import comparable, grown_with, long_ones, together
+from rotameter.profiler.findings._likes import (
+    behind,
+    comparable,
+    families,
+    grown_with,
+    long_ones,
+    together,
+)
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings.base import OUTLIER, Tools, group_median, worth_saying
 from rotameter.profiler.findings.cold_first_task import cold_attempts
 from rotameter.profiler.findings.regime_change import changed_attempts
 from rotameter.profiler.findings.uneven_workers import slow_workers
-from rotameter.profiler.replaying.changes import Cap
+from rotameter.profiler.replaying.changes import Cap, Scale
 from rotameter.profiler.view import View, is_dask, short, view
 from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
@@ -45,6 +52,7 @@ class Advisor:
             return []
         long &= ~grown_with(seen, rows, long).is_ & ~slow_workers(seen).is_[seen.worker]
         long &= ~cold_attempts(seen)[0] & ~changed_attempts(seen)[0]
+        long &= ~families(seen, rows, long)
         usual = group_median(seen, seen.wall, rows)[seen.group]
         extra = np.where(long, seen.wall - usual, 0.0)
         sums = np.bincount(seen.group[long], extra[long], minlength=len(seen.groups))
@@ -106,6 +114,7 @@ class Advisor:
             seen,
             tools,
             Cap(long, "wall", np.where(long, usual, np.nan)),
+            Scale(behind(seen, long), "stall", 0.0),
             bound_s=float(extra.max()),
             bound_how="the extra time of the longest",
             how="as if it had taken its group's median",

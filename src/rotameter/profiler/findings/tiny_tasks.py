@@ -10,7 +10,7 @@ import numpy as np
 from rotameter.profiler.findings._replayed import by_replay
 from rotameter.profiler.findings.base import Tools, group_median, worth_saying
 from rotameter.profiler.occupancy import ready_times, timeline
-from rotameter.profiler.replaying.changes import Scale
+from rotameter.profiler.replaying.changes import Cap, Scale
 from rotameter.profiler.view import View, is_dask, view
 from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
@@ -25,6 +25,9 @@ USUAL_OVERHEAD_S = 0.0014
 """CPU seconds that Dask spends on one task (scheduler and worker), measured on 2 cores."""
 
 TIMES_OVERHEAD = 10
+TARGET_OVERHEADS = 25
+"""What is advised: at most a twenty-fifth is left."""
+
 MIN_TASKS = 50
 MOST_OVERHEAD_S = 0.015
 """More than this a task is not what running a task costs: it waited for something else."""
@@ -105,7 +108,7 @@ class Advisor:
         cost = lost / slots
         if not 0 <= median_s < limit_s or not worth_saying(seen, cost):
             return None
-        target_s = TIMES_OVERHEAD * max(overhead_s, USUAL_OVERHEAD_S)
+        target_s = TARGET_OVERHEADS * max(overhead_s, USUAL_OVERHEAD_S)
         factor = max(2, math.ceil(target_s / max(median_s, USUAL_OVERHEAD_S / 20)))
         factor = min(factor, max(2, n // max(2, math.ceil(4 * slots))))
         made = by_replay(
@@ -115,6 +118,9 @@ class Advisor:
             # a queue at the rate of single tasks does so no more.
             Scale(rows, "overhead", 1.0 / factor),
             Scale(rows, "wait", 0.0),
+            # Among so short tasks the engine's own threads want cores and interpreter all the
+            # time; within a longer one they do not.
+            Cap(rows, "wall", "median"),
             bound_s=cost * (1 - 1 / factor),
             bound_how=(
                 f"{format_seconds(lost)} of core time free while tasks were ready, over "

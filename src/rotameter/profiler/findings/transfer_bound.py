@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
+from rotameter.profiler.findings._likes import comparable, long_ones
 from rotameter.profiler.findings.base import Tools, price, severity_of, worth_saying
 from rotameter.profiler.occupancy import BUSY_TRANSFER, Occupancy, occupancy
-from rotameter.profiler.replaying.changes import Scale
+from rotameter.profiler.replaying.changes import Cap, Scale
 from rotameter.profiler.view import View, floats, lookup, short, view
 from rotameter.units import format_bytes, format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
-    from rotameter.profiler.view import Codes, Floats
+    from rotameter.profiler.view import Codes, Floats, Mask
 
 __all__ = ["Advisor"]
 
 SMALL_BYTES = 100_000
 """Moves smaller than this on average cost latency rather than bandwidth."""
+
+MUCH_BYTES = 1e6
 
 
 class Advisor:
@@ -118,7 +121,8 @@ def _priced(
     task's time, so that there the idle cores are the bound that remains.
     """
     asked = float(lost[moved["task"] >= 0].sum()) > 0.5 * float(lost.sum())
-    saving = tools.replay.saving(Scale(None, "transfer", 0.0)) if tools.replay and asked else None
+    changes = (Scale(None, "transfer", 0.0), Cap(_slowed(seen), "wall", "median"))
+    saving = tools.replay.saving(*changes) if tools.replay and asked else None
     if saving is None or saving.mid_s is None or saving.low_s is None or saving.high_s is None:
         how = (
             f"idle core time over {format_number(seen.slots)} cores: an upper bound, if the "
@@ -129,6 +133,16 @@ def _priced(
         return None
     interval = (max(0.0, saving.low_s), saving.high_s)
     return saving.mid_s, interval, f"all inputs where they are needed: {saving.how}"
+
+
+def _slowed(seen: View) -> Mask:
+    """Say which attempts got much data from elsewhere and were far longer than their mates.
+
+    What a task allocates where the data was already is there; on another worker it is new memory.
+    """
+    with np.errstate(invalid="ignore"):
+        got = seen.number("received_bytes") >= MUCH_BYTES
+    return long_ones(seen, comparable(seen)) & got
 
 
 def _size(moved: dict[str, Any]) -> tuple[float, int]:
