@@ -121,7 +121,7 @@ def storage_advice(
 
     if isinstance(trace, (str, os.PathLike)):
         trace = open(trace)
-    return advise(trace, read_bandwidths(bandwidths), **options)
+    return advise(trace, read_bandwidths(Path(bandwidths)), **options)
 
 
 def report_targets(

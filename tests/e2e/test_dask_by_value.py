@@ -61,6 +61,13 @@ class Cluster:
             "--local-directory", str(self.place / "scratch"), *words,
         )  # fmt: skip
 
+    def told(self, tasks, events) -> str:
+        """Give what a failure is to be understood by: the record, and the processes' own words."""
+        rows = [[t["task_id"], t["run_id"], t["outcome"], t["source"], t["worker"]] for t in tasks]
+        kinds = [[e["kind"], e["worker"], e["task_id"], e["reason"], e["text"]] for e in events]
+        logs = [(self.place / f"log{i}").read_text()[-1500:] for i in range(len(self.processes))]
+        return "\n".join(map(str, [*rows, *(k for k in kinds if k[0] != "setting"), *logs]))
+
     def close(self) -> None:
         for process in self.processes:
             with contextlib.suppress(ProcessLookupError):
@@ -166,10 +173,10 @@ def test_worker_and_nanny_killed_together(cluster, tmp_path):
         facts = attachment.finish()
         assert facts["missing"] == [] and facts["workers"] == 1
     trace = read(folder)
-    lost = [t for t in trace.table("tasks").to_pylist() if t["outcome"] == "worker_lost"]
-    assert [t["outcome_kind"] for t in lost] == ["reported"]
+    tasks, events = (trace.table(name).to_pylist() for name in ("tasks", "events"))
+    lost = [t for t in tasks if t["outcome"] == "worker_lost"]
+    assert [t["outcome_kind"] for t in lost] == ["reported"], cluster.told(tasks, events)
     assert lost[0]["started_ns"] is not None and lost[0]["source"] == "slot"
-    events = trace.table("events").to_pylist()
     (ran,) = [e for e in events if e["kind"] == "executing_at_death"]
     assert ran["rss_bytes"] > 10e6 and 0.5 < ran["duration_s"] < 10
     assert not [e for e in events if e["kind"] == "worker_exit"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rotameter.errors import UsageError
 from rotameter.profiler.replaying.savings import Replayer
@@ -119,7 +119,7 @@ def storage_advice(
     costs = cost_tables(stages, model, candidates, places, home=place, local=apart)
     limit = _MOST_REPLAYS
     if makespan is None and hasattr(source, "table"):
-        replayer = Replayer(source)
+        replayer = Replayer(cast("Trace", source))
         makespan = replayed_makespan(replayer, costs)
         if makespan is None:
             notes = (*notes, "no task times to replay: each stage waits for the whole one before")

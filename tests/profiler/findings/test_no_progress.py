@@ -48,6 +48,19 @@ def test_what_computes_or_reads_makes_progress(made_run: Make, more: dict[str, A
     assert check(waiting(made_run, **more).trace()) == []
 
 
+def test_who_got_no_core_on_a_crowded_machine_did_not_stand_still(made_run: Make) -> None:
+    """Others had all cores: what computed a little meanwhile waited for them and nothing else."""
+    for load, cpu_s, said in ((1.0, 0.4, False), (0.3, 0.4, True), (1.0, 0.001, True)):
+        run = waiting(made_run, cpu_s=cpu_s)
+        run.meta["machines"] = [{"host": "h", "cores": 2}]
+        for tick in range(1, 12):
+            run.sample("h", "cpu_ratio", tick / 2, load)
+        trace = run.trace()
+        tools = Tools(replay=Replayer(trace))
+        assert bool(check(trace, tools)) is said
+        assert bool(tools.notes) is not said
+
+
 def test_one_that_waits_alone_is_a_straggler(made_run: Make) -> None:
     run = waiting(made_run)
     run.tables["tasks"] = [row for row in run.tables["tasks"] if row["task_id"] != "ask-1"]

@@ -316,6 +316,10 @@ class Deaths:
         if read is not None:
             ran = {run_id_of(self._prefix, int(r.run_id)): r.start_ns for r in read.running}
             kind = "reported"
+            if not any(task.run_id in ran for task in death.tasks):
+                # Its tasks were not measured: the heartbeat is the last that is known of them.
+                ran = {task.run_id: None for task in death.tasks if task.executing}
+                kind = "inferred"
         else:
             ordered = sorted(death.tasks, key=lambda t: (not t.executing, t.priority))
             guessed = ordered[: max(death.nthreads, sum(t.executing for t in ordered))]

@@ -2,7 +2,8 @@
 
 A worker process maps one small file and writes a slot when an attempt begins. After its death any
 process of the host reads the file: the scheduler, the nanny, or a sibling worker. Writing a slot
-is one ``pack_into``; nothing is synchronised, the kernel keeps the page.
+is four stores, the key before the start time that marks it as taken; nothing is synchronised,
+the kernel keeps the page.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import tempfile
 import time
 from typing import Any, NamedTuple
 
-__all__ = ["SlotFile", "SlotRead", "SlotRecord", "folder", "read_slots", "remove_dead"]
+__all__ = ["KEY_LIMIT", "SlotFile", "SlotRead", "SlotRecord", "folder", "read_slots", "remove_dead"]
 
-_MAGIC = b"RMTSLOT2"
+_MAGIC = b"RMTSLOT3"
 _HEAD = struct.Struct("<8sqqq")  # magic, pid, rss_bytes, rss_at_ns
 _HEAD_SIZE = 64
-_SLOT = struct.Struct("<?xHqq236s")  # taken, key length, start_ns, run_id, key
+_SLOT = struct.Struct("=qqq232s")  # start_ns (0: free), run_id, key length, key
 _SLOT_SIZE = _SLOT.size
-_KEY_LIMIT = 236
+KEY_LIMIT = 232
 _COUNT = 128
 
 
@@ -101,8 +102,16 @@ class SlotFile:
             self._map = mmap.mmap(fd, size)
         finally:
             os.close(fd)
-        self._free = list(range(_HEAD_SIZE, size, _SLOT_SIZE))
+        # A slot is named by the place of its first word (8 bytes).
+        self._free = list(range(_HEAD_SIZE // 8, size // 8, _SLOT_SIZE // 8))
+        self._view = memoryview(self._map)
+        self._words = self._view.cast("q")
         _HEAD.pack_into(self._map, 0, _MAGIC, os.getpid(), 0, 0)
+
+    @property
+    def parts(self) -> tuple[list[int], memoryview, memoryview]:
+        """Free slots, words and bytes, for who writes slots as :meth:`begin` without its call."""
+        return self._free, self._words, self._view
 
     def begin(self, task_id: str, run_id: int, start_ns: int) -> int:
         """Take a slot for an attempt; -1 when none is free."""
@@ -110,17 +119,19 @@ class SlotFile:
             at = self._free.pop()
         except IndexError:
             return -1
-        key = task_id.encode("utf-8", "replace")
-        if len(key) > _KEY_LIMIT:
-            key = key[:_KEY_LIMIT]
-        _SLOT.pack_into(self._map, at, True, len(key), start_ns, run_id, key)
+        key = task_id.encode("utf-8", "replace")[:KEY_LIMIT]
+        words = self._words
+        words[at + 2] = size = len(key)
+        words[at + 1] = run_id
+        self._view[8 * at + 24 : 8 * at + 24 + size] = key
+        words[at] = start_ns
         return at
 
     def end(self, at: int) -> None:
         """Give a slot back."""
         if at >= 0:
             try:  # noqa: SIM105 - on the path of every task
-                self._map[at] = 0
+                self._words[at] = 0
             except (ValueError, TypeError, IndexError):  # closed meanwhile
                 pass
             self._free.append(at)
@@ -132,6 +143,8 @@ class SlotFile:
 
     def close(self, *, remove: bool) -> None:
         """Unmap, and remove the file at an orderly end."""
+        self._words.release()
+        self._view.release()
         self._map.close()
         if remove:
             with contextlib.suppress(OSError):
@@ -156,9 +169,9 @@ def read_slots(path: str, pid: int | None = None) -> SlotRead | None:
             return None
         running = []
         for at in range(_HEAD_SIZE, len(data) - _SLOT_SIZE + 1, _SLOT_SIZE):
-            taken, length, start_ns, run_id, key = _SLOT.unpack_from(data, at)
-            if taken:
-                text = key[: min(length, _KEY_LIMIT)].decode("utf-8", "replace")
+            start_ns, run_id, length, key = _SLOT.unpack_from(data, at)
+            if start_ns:
+                text = key[: max(0, min(length, KEY_LIMIT))].decode("utf-8", "replace")
                 running.append(SlotRecord(start_ns, str(run_id), text))
     except (OSError, struct.error):
         return None

@@ -19,11 +19,10 @@ from rotameter.adapters.dask.transport import WorkerLink
 from rotameter.adapters.dask.worker_flows import Shuffles
 from rotameter.profiler.live import fileio, rows
 from rotameter.profiler.live import session as sessions
-from rotameter.profiler.live.context import Running, current, hook
+from rotameter.profiler.live.context import Running, hook
 from rotameter.profiler.live.host import HostSampler
 from rotameter.profiler.live.recorder import ROWS_LIMIT, CallSink, Recorder
 from rotameter.profiler.live.session import Session
-from rotameter.profiler.live.timed import begin_timed, leave_timed
 
 __all__ = ["Core", "join", "stop_all", "tracer_of"]
 
@@ -91,7 +90,10 @@ def _around(original: Any, task: Any, data: Any, state: Any, key: Any, *rest: An
         message = original(task, data, state, key, *rest)
         return message
     finally:
-        _end(tracer, attempt, message, rest[-1])
+        try:
+            tracer.end(attempt, message, rest[-1])
+        except Exception:
+            tracer.errors += 1
 
 
 def _end(tracer: Any, attempt: Any, message: Any, time_delay: float) -> None:
@@ -153,26 +155,13 @@ class DaskSession(Session):
 
     def begin_attempt(self, task_id: str, group: str, run_id: int, coroutine: bool) -> Running:
         """Begin an attempt in the thread that runs it."""
-        state = self.guard.groups.get(group) or self.guard.group(group)
-        if state.level or coroutine or self._probes:
-            r = self.begin(task_id, group, stretched=coroutine)
-            r.run_id = run_id
-            return r
-        r = begin_timed(self, state, group, task_id, current.get())
+        r = self.begin(task_id, group, stretched=coroutine)
         r.run_id = run_id
         return r
 
     def end_attempt(self, attempt: Any, outcome: str, error: BaseException | None) -> None:
         """End an attempt; a row of it and of what Dask measured follows."""
-        r = attempt.running
-        if not r.quick or not r.entered or r.files or error is not None:
-            self.end(r, outcome, error, attempt=attempt)
-            return
-        leave_timed(self, r)
-        r.outcome = outcome
-        self._dask.add(attempt)
-        if self._adapts:
-            self.guard.ended(r.state, r, 0, 0)
+        self.end(attempt.running, outcome, error, attempt=attempt)
 
     def _record(self, r: Running, columns: Mapping[str, Any]) -> None:
         attempt = columns.get("attempt")

@@ -60,7 +60,7 @@ class Arrivals:
         self._intervals = recorder.channel("intervals", _INTERVAL)
         self._flows = recorder.channel("flows", _FLOW)
         # Key of a task that has not begun → [seconds, bytes] of what was fetched for it.
-        self._waiting: dict[Any, list[float]] = {}
+        self.waiting: dict[Any, list[float]] = {}
         self.total_bytes = 0
 
     def observe(self, entry: dict[str, Any]) -> None:
@@ -78,7 +78,7 @@ class Arrivals:
             if taker is not None:
                 task_id = task_id_of(taker.key)
                 run_id = run_id_of(self.prefix, taker.run_id)
-                waited = self._waiting.setdefault(taker.key, [0.0, 0.0])
+                waited = self.waiting.setdefault(taker.key, [0.0, 0.0])
                 share = (nbytes or 0) / total if total else 1 / len(entry["keys"])
                 waited[0] += share * (entry["stop"] - entry["start"])
                 waited[1] += nbytes or 0
@@ -123,12 +123,12 @@ class Arrivals:
 
     def take(self, key: Any) -> tuple[float | None, int | None]:
         """Give (seconds, bytes) fetched for a task that begins now; (0, 0) if nothing was."""
-        waited = self._waiting.pop(key, None)
+        waited = self.waiting.pop(key, None)
         return (0.0, 0) if waited is None else (waited[0], int(waited[1]))
 
     def forget(self, key: Any) -> None:
         """Drop what was fetched for a task that will not run here."""
-        self._waiting.pop(key, None)
+        self.waiting.pop(key, None)
 
 
 def shard_bytes(shards: Any) -> int:

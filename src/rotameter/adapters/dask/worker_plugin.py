@@ -30,6 +30,7 @@ from rotameter.adapters.dask.names import (
     run_id_of,
     task_id_of,
 )
+from rotameter.adapters.dask.worker_attempts import Attempt, Attempts
 from rotameter.adapters.dask.worker_flows import Arrivals
 from rotameter.adapters.dask.worker_samples import WorkerSampler
 from rotameter.profiler.live.redact import clip, first_line, redact
@@ -69,48 +70,10 @@ _EARLY = (
 )
 _WORD_TIMEOUT_S = 1.0
 _LONG_NS = 2_000_000_000
-_DONE_LIMIT = 100_000
 _OUTCOMES = {"memory": "ok", "error": "failed", "rescheduled": "rescheduled"}
 
 
-class _Attempt:
-    """One attempt: between begin and end, then what distributed measured of it."""
-
-    __slots__ = (
-        *("group", "key", "run_id", "running", "slot", "started_ns", "state", "task_id", "told"),
-        *("worker", "ended_ns", "wall_s", "transfer_s", "received_bytes", "spill_s"),
-        *("output_bytes", "times"),
-    )
-    worker: str
-    transfer_s: float | None
-    received_bytes: int | None
-    spill_s: float
-    output_bytes: int | None
-
-    def __init__(self, key: Any, state: Any, started_ns: int) -> None:
-        self.key = key
-        self.task_id = task_id_of(key)
-        self.state = state
-        self.run_id: int = state.run_id
-        self.group: str = group_of(state.prefix)
-        self.started_ns = started_ns
-        self.slot = -1
-        self.told = False
-        self.running: Any = None
-        self.times: tuple[float, float, float] | None = None
-
-    def finish(self) -> None:
-        """Put the cluster's own measure of the task back on this machine's clock."""
-        self.wall_s: float | None = None
-        self.ended_ns: int | None = self.running.ended_ns
-        if self.times is not None:
-            start, stop, delay = self.times
-            self.started_ns = int((start - delay) * 1e9)
-            self.ended_ns = int((stop - delay) * 1e9)
-            self.wall_s = stop - start
-
-
-class WorkerTracer(WorkerPlugin):
+class WorkerTracer(Attempts, WorkerPlugin):
     """Traces one worker; made from plain data so that it can be shipped.
 
     Parameters
@@ -126,12 +89,7 @@ class WorkerTracer(WorkerPlugin):
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = dict(config)
         self._prefix = str(self.config.get("prefix") or "")
-        self.worker: Any = None
-        self.errors = 0
-        self._first_error: str | None = None
-        self._open: dict[int, _Attempt] = {}
-        self._done: set[int] = set()
-        self._closed = True
+        super().__init__()
         self._facts: dict[str, Any] = {}
         self._sampler: WorkerSampler | None = None
 
@@ -148,7 +106,7 @@ class WorkerTracer(WorkerPlugin):
             self._setup(worker)
         except Exception as error:
             reason = first_line(error)
-            self._closed = True
+            self._close_ways()
             with contextlib.suppress(Exception):
                 self.core.leave(self)
             with contextlib.suppress(Exception):
@@ -168,7 +126,7 @@ class WorkerTracer(WorkerPlugin):
         _compat.tap_log(worker, "transfer_incoming_log", self.arrivals.observe)
         worker.handlers[FLUSH_OP] = self.finish
         worker.handlers[SLOTS_OP] = self.read_slots
-        self._closed = False
+        self._open_ways()
         self._settings()
         message = {
             "op": HELLO_OP,
@@ -215,7 +173,7 @@ class WorkerTracer(WorkerPlugin):
     async def _close(self, *, closing: bool) -> None:
         if self._closed:
             return
-        self._closed = True
+        self._close_ways()
         core = self.core
         for step in (self._untap, self._last_sample, self._record_errors):
             try:
@@ -240,7 +198,7 @@ class WorkerTracer(WorkerPlugin):
 
     def stop_recording(self) -> None:
         """Record what still runs and nothing more; the event loop has ended (any thread)."""
-        self._closed = True
+        self._close_ways()
         with contextlib.suppress(Exception):
             self._untap()
             self._record_open("running")
@@ -261,11 +219,6 @@ class WorkerTracer(WorkerPlugin):
                 text=f"{self.errors} errors in the worker's hooks",
                 reason=self._first_error,
             )
-
-    def _failed(self, error: BaseException) -> None:
-        self.errors += 1
-        if self._first_error is None:
-            self._first_error = first_line(error)
 
     def sample(self, rss_bytes: int | None) -> None:
         """Record this worker's memory and spill."""
@@ -302,67 +255,6 @@ class WorkerTracer(WorkerPlugin):
 
     # ------------------------------------------------------------------ attempts
 
-    def begin(self, key: Any, *, coroutine: bool = False) -> _Attempt | None:
-        """Note that an attempt begins (the task's thread); never raises."""
-        try:
-            state = self.worker.state.tasks.get(key)
-            if state is None or self._closed:
-                return None
-            attempt = _Attempt(key, state, time.time_ns())
-            run_id = attempt.run_id
-            if self._slots is not None:
-                attempt.slot = self._slots.begin(attempt.task_id, run_id, attempt.started_ns)
-            self._open[run_id] = attempt
-            running = attempt.running = self._session.begin_attempt(
-                attempt.task_id, attempt.group, run_id, coroutine
-            )
-            if running.level:
-                self.core.used(running)
-            return attempt
-        except Exception as error:
-            self._failed(error)
-            return None
-
-    def end(self, attempt: _Attempt | None, message: Any, time_delay: float) -> None:
-        """Note that an attempt ended (the task's thread); never raises."""
-        if attempt is None:
-            return
-        try:
-            if self._slots is not None:
-                self._slots.end(attempt.slot)
-            counted = self._open.pop(attempt.run_id, None) is not None and not self._closed
-            if not counted:
-                # Recorded as still running when the trace ended; the session lets go of it.
-                self._session.end(attempt.running)
-                return
-            if len(self._done) > _DONE_LIMIT:
-                self._done.clear()
-            self._done.add(attempt.run_id)
-            outcome, error = _outcome(attempt, message)
-            attempt.worker = self.worker.address
-            attempt.transfer_s, attempt.received_bytes = self.arrivals.take(attempt.key)
-            attempt.spill_s = self._disk_read_s(attempt)
-            attempt.state = None
-            attempt.output_bytes = None
-            if message is not None:
-                # The message itself is not kept: it holds the result.
-                attempt.times = message["start"], message["stop"], time_delay
-                attempt.output_bytes = message.get("nbytes")
-            self._session.end_attempt(attempt, outcome, error)
-        except Exception as error:
-            self._failed(error)
-
-    def _disk_read_s(self, attempt: _Attempt) -> float:
-        """Give the seconds that a task's inputs took to come back from disk, and record when."""
-        startstops = attempt.state.startstops
-        seconds = 0.0
-        if startstops:
-            for item in list(startstops):
-                if item["action"] == "disk-read":
-                    seconds += item["stop"] - item["start"]
-                    self.arrivals.disk(attempt.key, attempt.run_id, item)
-        return seconds
-
     def _record_open(self, outcome: str) -> None:
         """Record what still runs; its thread's CPU time cannot be read from here."""
         ended_ns = time.time_ns() if outcome == "worker_lost" else None
@@ -384,7 +276,7 @@ class WorkerTracer(WorkerPlugin):
             )
 
     def _add_plain(
-        self, attempt: _Attempt, outcome: str, error: str | None, columns: Mapping[str, Any]
+        self, attempt: Attempt, outcome: str, error: str | None, columns: Mapping[str, Any]
     ) -> None:
         values = {
             "task_id": attempt.task_id,
@@ -424,7 +316,8 @@ class WorkerTracer(WorkerPlugin):
 
     def _record_unwrapped(self, key: Any, state: Any, finish: str) -> None:
         began = state.start_time
-        attempt = _Attempt(key, state, int(began * 1e9) if began else time.time_ns())
+        started_ns = int(began * 1e9) if began else time.time_ns()
+        attempt = Attempt(key, state, task_id_of(key), group_of(state.prefix), started_ns)
         delay = self.worker.scheduler_delay
         transfer_s, received = self.arrivals.take(key)
         columns: dict[str, Any] = {
@@ -433,7 +326,7 @@ class WorkerTracer(WorkerPlugin):
             "transfer_s": transfer_s,
             "received_bytes": received,
             "output_bytes": state.nbytes if finish == "memory" else None,
-            "spill_s": self._disk_read_s(attempt),
+            "spill_s": self._disk_read_s(attempt, state),
         }
         for item in state.startstops:
             if item["action"] == "compute":
@@ -450,17 +343,3 @@ class WorkerTracer(WorkerPlugin):
 def _loop_ends() -> bool:
     """Tell whether the event loop ends under the worker: what runs in it is being cancelled."""
     return any(task.cancelling() for task in asyncio.all_tasks())
-
-
-def _outcome(attempt: _Attempt, message: Any) -> tuple[str, BaseException | None]:
-    """Give the outcome, and the error if it is one to be told."""
-    if message is None:
-        return "failed", None
-    error = message.get("actual_exception")
-    if error is None:
-        return ("cancelled" if attempt.state.state == "cancelled" else "ok"), None
-    if isinstance(error, MemoryError):
-        return "oom", error
-    if type(error).__name__ == "Reschedule":
-        return "rescheduled", None
-    return "failed", error

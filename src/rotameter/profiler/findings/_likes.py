@@ -147,7 +147,7 @@ def in_blocks(wall: Floats) -> bool:
     rank = np.empty(n)
     rank[np.argsort(wall, kind="stable")] = np.arange(n)
     ratio = float((np.diff(rank) ** 2).sum() / ((rank - rank.mean()) ** 2).sum())
-    return (2.0 - ratio) / np.sqrt(4.0 / n) >= BLOCK_SIGMA
+    return bool((2.0 - ratio) / np.sqrt(4.0 / n) >= BLOCK_SIGMA)
 
 
 def families(seen: View, rows: Mask, long: Mask) -> Mask:

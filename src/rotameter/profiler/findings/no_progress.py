@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter.profiler.findings._cores import idle_host_cores
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings.base import Tools, group_median, worth_saying
 from rotameter.profiler.replaying.changes import Cap
@@ -26,6 +27,9 @@ USES_NOTHING = 0.25
 
 TOGETHER_S = 0.05
 """What waits for one thing goes on at once; polls and wake-ups take this long."""
+
+CROWDED_CORES, COMPUTED_RATIO = 0.2, 0.02
+"""On a machine without an idle core, what computed this part of its time waited for a core."""
 
 HUNG_S = 60.0
 HUNG_RATIO = 0.2
@@ -50,6 +54,13 @@ class Advisor:
         if np.isnan(cpu[seen.ran]).all():
             return found
         still = [one for one in stretches(seen) if worth_saying(seen, one.end - one.begin)]
+        crowded = [one for one in still if _crowded(seen, one)]
+        if crowded:
+            tools.cannot_tell(
+                "why nothing moved for a while",
+                "all cores of the machine were busy, and the tasks got little of them",
+            )
+        still = [one for one in still if one not in crowded]
         if still:
             made = _finding(seen, tools, still)
             if made is not None:
@@ -129,6 +140,14 @@ def _one_cause(seen: View, rows: Codes, begin: float, end: float) -> bool:
     if longer.any() and (longer | np.isnan(usual)).all():
         return True
     return bool(np.ptp(seen.started[rows]) > 3.0 * np.ptp(seen.ended[rows]) + 0.2)
+
+
+def _crowded(seen: View, one: Stretch) -> bool:
+    """Say whether they stood still for lack of a core: others had them all, and they computed."""
+    idle = idle_host_cores(seen, one.begin, one.end)
+    cpu, wall = seen.number("cpu_s")[one.rows], seen.wall[one.rows]
+    share = float(np.nansum(cpu) / max(float(wall.sum()), 1e-9))
+    return idle is not None and idle <= CROWDED_CORES and share >= COMPUTED_RATIO
 
 
 def _usual(seen: View, rows: Codes) -> Floats:
