@@ -18,6 +18,7 @@ from rotameter.adapters.dask import (
     scheduler_events,
     scheduler_plugin,
     transport,
+    worker_attempts,
     worker_core,
     worker_flows,
     worker_plugin,
@@ -116,6 +117,13 @@ FAULTS = [
     (_compat, "tap_log"),
     (_compat, "send_to_client"),
     (names, "emit"),
+    (worker_attempts, "task_id_of"),
+    (worker_attempts, "group_of"),
+    (worker_attempts, "live_above"),
+    (worker_attempts.Attempts, "_begin"),
+    (worker_attempts.Attempts, "_end"),
+    (worker_core, "begin_alone"),
+    (worker_core, "leave_alone"),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupRow", "cpu_used", "group_table", "moved"]
 
+_FEW_GROUPS = 1_000
 _DEEPEST = 64  # tasks inside tasks inside tasks
 
 _TOTALS = {
@@ -208,8 +210,7 @@ def quantiles(keys: Codes, values: Floats, n_groups: int, at: tuple[float, ...])
     """Take quantiles (linear) by group in one sort; shape (len(at), n_groups), NaN = none."""
     known = ~np.isnan(values)
     keys, values = keys[known], values[known]
-    order = np.lexsort((values, keys))
-    keys, values = keys[order], values[order]
+    keys, values = _sorted(keys, values, n_groups)
     low = np.searchsorted(keys, np.arange(n_groups))
     size = np.searchsorted(keys, np.arange(n_groups), side="right") - low
     out = np.full((len(at), n_groups), np.nan)
@@ -221,6 +222,20 @@ def quantiles(keys: Codes, values: Floats, n_groups: int, at: tuple[float, ...])
         share = place - np.floor(place)
         out[row, some] = values[base] * (1 - share) + values[above] * share
     return out
+
+
+def _sorted(keys: Codes, values: Floats, n_groups: int) -> tuple[Codes, Floats]:
+    """Sort values by key, then size."""
+    if n_groups > _FEW_GROUPS:
+        order = np.lexsort((values, keys))
+        return keys[order], values[order]
+    # Short keys have a sort of their own, and each group's values need no order kept.
+    order = np.argsort(keys.astype(np.int16), kind="stable")
+    keys, values = keys[order], values[order]
+    bounds = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), len(keys)]
+    for low, high in pairwise(bounds):
+        values[low:high].sort()
+    return keys, values
 
 
 def _none(value: float) -> float | None:

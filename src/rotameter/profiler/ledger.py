@@ -131,6 +131,13 @@ def ledger(trace: Trace) -> Ledger:
     (8.0, 3.0, 5.0)
     """
     seen = view(trace)
+    if "ledger" not in seen.memo:
+        seen.memo["ledger"] = _ledger(seen)
+    made: Ledger = seen.memo["ledger"]
+    return made
+
+
+def _ledger(seen: View) -> Ledger:
     swept = occupancy(seen)
     notes: list[str] = []
     homeless = seen.ran & ~np.isin(seen.seat[seen.worker], seen.held["worker"])

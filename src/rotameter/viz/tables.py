@@ -80,10 +80,10 @@ def _kinds(tasks: pa.Table, group: Ints, count: int, kind: str, value: str) -> l
     number, names = codes(tasks, kind)
     known = np.asarray(pc.is_valid(tasks.column(value)).to_numpy(), dtype=bool)
     label = np.where(number >= 0, number, len(names))
-    pairs = np.unique(np.stack([group[known], label[known]]), axis=1).T.tolist()
+    labels = [*names, "estimate"]
     found: list[set[str]] = [set() for _ in range(count)]
-    for where, which in pairs:
-        found[where].add([*names, "estimate"][which])
+    for pair in np.unique(group[known] * len(labels) + label[known]).tolist():
+        found[pair // len(labels)].add(labels[pair % len(labels)])
     return [joint_kind(kinds) for kinds in found]
 
 

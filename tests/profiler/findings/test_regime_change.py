@@ -61,6 +61,22 @@ def test_a_sweep_of_settings_is_no_change(made_run: Make) -> None:
         assert check(run.trace()) == []
 
 
+def test_later_tasks_that_are_each_dearer_in_their_own_way_are_other_tasks(
+    made_run: Make,
+) -> None:
+    """A sweep whose settings come in no order: cheap models first, then forests of all sizes."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        run = made_run(threads=1)
+        dear = rng.permutation([0.06, 0.3, 1.0, 3.0, 0.08, 2.0, 0.5, 0.9] * 3)
+        for cost in [*rng.uniform(0.02, 0.05, 20), *(dear * rng.uniform(0.9, 1.1, 24))]:
+            # The machine is crowded: what each took hides what it computed.
+            run.step("train", [cost * rng.uniform(1.5, 5.0)], ready=0.0, cpu_s=cost)
+        for number, row in enumerate(run.tables["tasks"]):
+            row["task_id"] = f"train-{number}"
+        assert check(run.trace()) == []
+
+
 def test_changes_are_found_in_spite_of_noise() -> None:
     found = 0
     for seed in range(50):

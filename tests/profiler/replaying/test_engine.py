@@ -45,6 +45,22 @@ def test_pinned_nodes_stay_and_others_go_where_a_slot_is() -> None:
     assert simulate(replace(stay, pinned=np.zeros(4, bool))).makespan_s == 2.0
 
 
+def test_only_what_comes_before_it_keeps_a_node_from_its_data() -> None:
+    """Node 2 waits 1 s for node 1 at home, where its input is; 3 to 5 come after it."""
+    model = make_model(
+        [1.0, 1.0, 0.1, 5.0, 5.0, 5.0],
+        [(1, 0), (2, 0)],
+        two(),
+        home=[0] * 6,
+        pinned=[True, True, False, True, True, True],
+        release_s=[0.0, 0.0, 0.0, 0.5, 0.5, 0.5],
+        bytes_={"output": [30.0, 0, 0, 0, 0, 0]},
+    )
+    made = simulate(replace(model, move_bps=10.0))
+    assert made.worker[2] == 0
+    assert made.start_s[2] == 2.0
+
+
 def test_a_node_stays_at_home_if_its_slot_comes_free_at_once() -> None:
     model = make_model([1.0, 0.995, 1.0], workers=two(), home=[0, 1, 0])
     assert simulate(model).worker.tolist() == [0, 1, 0]

@@ -1,4 +1,4 @@
-"""How a scheduler lets go of a trace: handlers that fade out, and a trace whose client is gone."""
+"""How a scheduler lets go of a trace: late messages, and a trace whose client is gone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rotameter.adapters.dask.names import PLUGIN
 __all__ = ["GRACE_S", "abandon", "ignore", "retire_streams"]
 
 GRACE_S = 5.0
-_FADE_S = 10.0
 
 
 def ignore(**_: Any) -> None:
@@ -20,29 +19,22 @@ def ignore(**_: Any) -> None:
 
 
 def retire_streams(server: Any, ops: Iterable[str], handlers: Any = None) -> None:
-    """Drop messages of these kinds for a while, then know them no more.
+    """Drop messages of these kinds from now on.
+
+    One that nobody knows would cost its sender the stream, hence a worker its life, and how late a
+    last one comes is in nobody's hand. A later trace puts its own handlers there.
 
     Parameters
     ----------
     server : distributed.Scheduler or distributed.Client
-        Has the event loop.
     ops : iterable of str
         The messages' names.
     handlers : dict, optional
         The mapping of handlers, by default ``server.stream_handlers``.
     """
     known = server.stream_handlers if handlers is None else handlers
-    wanted = tuple(ops)
-    for op in wanted:
+    for op in ops:
         known[op] = ignore
-
-    def forget() -> None:
-        for op in wanted:
-            if known.get(op) is ignore:  # a later trace may have put its own there
-                del known[op]
-
-    with contextlib.suppress(Exception):
-        server.loop.call_later(_FADE_S, forget)
 
 
 async def abandon(plugin: Any) -> None:

@@ -4,7 +4,7 @@ A task leaves cold caches: there a line of ours costs as much memory as it touch
 it costs in a loop. Most short tasks are timed only (level ``time``), and for these ``begin`` and
 ``end`` go straight on: no calls of ours, all they need in one tuple, one object an attempt. They
 do what ``Session.begin``, ``Session.end`` and ``rotameter.profiler.live.timed`` do. Whatever is
-not ordinary goes the long way, and rows are made in the recorder's thread.
+not ordinary goes the long way.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from typing import Any
 
 from rotameter.adapters.dask.names import group_of, task_id_of
 from rotameter.adapters.dask.slots import KEY_LIMIT
-from rotameter.profiler.live.context import Running, current
+from rotameter.profiler.live.context import current
 from rotameter.profiler.live.levels import GroupLevel
 from rotameter.profiler.live.redact import first_line
 from rotameter.profiler.live.stretches import live_above
+from rotameter.profiler.live.timed import Brief
 
-__all__ = ["Attempt", "Attempts", "Brief"]
+__all__ = ["Attempt", "Attempts"]
 
 _DONE_LIMIT = 100_000
 _GROUPS_LIMIT = 4096
 _NAME_LIMIT = 200
+_SPARE = 8  # threads that may look for a free slot and find the same one
 _NOTHING = (0.0, 0)  # seconds and bytes fetched
 _new = object.__new__  # an initialiser would be one more call
 
@@ -65,37 +67,6 @@ class Attempt:
             self.wall_s = stop - start
 
 
-class Brief(Running):
-    """An attempt that is timed only: its own :class:`Running`, made by :meth:`Attempts.begin`.
-
-    Each object more, and each call of an initialiser, costs several microseconds where caches are
-    cold; hence what never changes in such an attempt stands in the class.
-    """
-
-    __slots__ = (
-        *("key", "slot", "task", "told", "worker", "wall_s", "transfer_s", "received_bytes"),
-        *("spill_s", "output_bytes", "times"),
-    )
-    attempt = features = requested_memory_bytes = tokens = extra = None
-    stretched = untimed = False
-    key: Any
-    times: tuple[float, float, float] | None
-
-    @property
-    def running(self) -> Running:
-        """The attempt itself."""
-        return self
-
-    def finish(self) -> None:
-        """Put the cluster's own measure of the task back on this machine's clock."""
-        self.wall_s: float | None = None
-        if self.times is not None:
-            start, stop, delay = self.times
-            self.started_ns = int((start - delay) * 1e9)
-            self.ended_ns = int((stop - delay) * 1e9)
-            self.wall_s = stop - start
-
-
 class Attempts:
     """The attempts of one worker that run, or have ended and are not told of by a transition."""
 
@@ -103,6 +74,7 @@ class Attempts:
     core: Any
     arrivals: Any
     _session: Any
+    _task_of: Any
     _slots: Any
 
     def __init__(self) -> None:
@@ -120,12 +92,13 @@ class Attempts:
     def _open_ways(self) -> None:
         """Let attempts be recorded; look up once what each of them needs."""
         self._closed = False
+        self._task_of = self.worker.state.tasks.get
         file, session = self._slots, self._session
-        if file is None:
+        if file is None or session._probes:
             return
         lock, channel = session._lock, session._dask
         locks = (lock.acquire, lock.release, session._active)
-        tasks = self.worker.state.tasks.get
+        tasks = self._task_of
         self._way_in = (tasks, self._groups, session, *locks, self._open, *file.parts)
         taken = (self._open, self._done, self.arrivals.waiting)
         address = self.worker.address
@@ -158,24 +131,16 @@ class Attempts:
             if task is None:
                 return None
             found = groups.get(task.prefix)
-            if found is None or found[1].level or coroutine or not free:
+            if found is None or found[1].level or coroutine or len(free) < _SPARE:
                 return self._begin(key, coroutine)
             task_id = key if key.__class__ is str else str(key)
-            text = task_id.encode("utf-8", "replace")
-            size = len(text)
+            size = len(task_id)
             # What task_id_of says of most keys, by shorter searches.
-            if (
-                size != len(task_id)
-                or size >= _NAME_LIMIT
-                or not text.islower()
-                or ":" in task_id
-                or "=" in task_id
-            ):
-                task_id = text = None
-            if text is None:
-                task_id = task_id_of(key)
-                text = task_id.encode("utf-8", "replace")[:KEY_LIMIT]
-                size = len(text)
+            if size < _NAME_LIMIT and task_id.isascii() and (text := task_id.encode()).islower():
+                if ":" in task_id or "=" in task_id:
+                    task_id, text, size = _odd(key)
+            else:
+                task_id, text, size = _odd(key)
             r = _new(Brief)
             r.session, r.key, r.task_id, r.task = session, key, task_id, task
             r.group, r.state = found
@@ -333,6 +298,13 @@ class Attempts:
                 seconds += item["stop"] - item["start"]
                 self.arrivals.disk(attempt.key, attempt.run_id, item)
         return seconds
+
+
+def _odd(key: Any) -> tuple[str, bytes, int]:
+    """Give the task id of a key that is to be looked at closely, for a slot too."""
+    task_id = task_id_of(key)
+    text = task_id.encode("utf-8", "replace")[:KEY_LIMIT]
+    return task_id, text, len(text)
 
 
 def _outcome(task: Any, message: Any) -> tuple[str, BaseException | None]:

@@ -19,7 +19,8 @@ from rotameter.adapters.dask.transport import WorkerLink
 from rotameter.adapters.dask.worker_flows import Shuffles
 from rotameter.profiler.live import fileio, rows
 from rotameter.profiler.live import session as sessions
-from rotameter.profiler.live.context import Running, hook
+from rotameter.profiler.live.alone import begin_alone, leave_alone
+from rotameter.profiler.live.context import Running, current, hook
 from rotameter.profiler.live.host import HostSampler
 from rotameter.profiler.live.recorder import ROWS_LIMIT, CallSink, Recorder
 from rotameter.profiler.live.session import Session
@@ -76,22 +77,31 @@ def stop_all(address: str | None) -> Core | None:
         return core
 
 
-def _around(original: Any, task: Any, data: Any, state: Any, key: Any, *rest: Any) -> Any:
+def _around(
+    original: Any,
+    task: Any,
+    data: Any,
+    state: Any,
+    key: Any,
+    threads: Any,
+    threads_lock: Any,
+    time_delay: float,
+) -> Any:
     """Run one task in its thread; whatever goes wrong with us, the task runs exactly once."""
     tracer = _tracers.get(id(state["worker"]))
     if tracer is None:
-        return original(task, data, state, key, *rest)
+        return original(task, data, state, key, threads, threads_lock, time_delay)
     attempt = message = None
     try:
         attempt = tracer.begin(key)
     except Exception:
         tracer.errors += 1
     try:
-        message = original(task, data, state, key, *rest)
+        message = original(task, data, state, key, threads, threads_lock, time_delay)
         return message
     finally:
         try:
-            tracer.end(attempt, message, rest[-1])
+            tracer.end(attempt, message, time_delay)
         except Exception:
             tracer.errors += 1
 
@@ -155,13 +165,24 @@ class DaskSession(Session):
 
     def begin_attempt(self, task_id: str, group: str, run_id: int, coroutine: bool) -> Running:
         """Begin an attempt in the thread that runs it."""
-        r = self.begin(task_id, group, stretched=coroutine)
+        state = self.guard.groups.get(group) or self.guard.group(group)
+        r = None
+        if state.level and not coroutine and not self._probes:
+            r = begin_alone(self, state, group, task_id, current.get())
+        if r is None:
+            r = self.begin(task_id, group, stretched=coroutine)
         r.run_id = run_id
         return r
 
     def end_attempt(self, attempt: Any, outcome: str, error: BaseException | None) -> None:
         """End an attempt; a row of it and of what Dask measured follows."""
-        self.end(attempt.running, outcome, error, attempt=attempt)
+        r = attempt.running
+        if attempt is r or not r.quick or not r.entered or r.files or error is not None:
+            self.end(r, outcome, error, attempt=attempt)
+            return
+        leave_alone(self, r)
+        r.outcome = outcome
+        self._dask.add(attempt)
 
     def _record(self, r: Running, columns: Mapping[str, Any]) -> None:
         attempt = columns.get("attempt")

@@ -188,6 +188,8 @@ class WorkerTracer(Attempts, WorkerPlugin):
             await asyncio.to_thread(core.leave, self)
         except Exception as error:
             self._failed(error)
+            with contextlib.suppress(ValueError):
+                core.link.workers.remove(self.worker)  # nothing may be sent after the end
         self._facts = {
             "origin": core.origin,
             "batches": core.link.sent,
@@ -297,11 +299,11 @@ class WorkerTracer(Attempts, WorkerPlugin):
         if self._closed:
             return
         if start not in _RAN:
-            if finish == "released" or finish == "forgotten":
+            if (finish == "released" or finish == "forgotten") and self.arrivals.waiting:
                 self.arrivals.forget(key)
             return
         try:
-            state = self.worker.state.tasks.get(key)
+            state = self._task_of(key)
             if state is None:
                 return
             run_id = state.run_id

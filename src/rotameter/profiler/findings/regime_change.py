@@ -34,6 +34,9 @@ APART = 0.9
 """Part of all pairs (before, after) in which the later one is the longer: a step, not a drift of
 some."""
 
+WIDER = 3.0
+"""The later ones' range, fifth to fifth, is at most this many times the earlier ones'."""
+
 MOST_GROUPS = 2
 
 
@@ -136,6 +139,8 @@ def changed_attempts(seen: View) -> tuple[Mask, Floats]:
             continue
         if in_blocks(seen.wall[mine[:split]]) or in_blocks(seen.wall[mine[split:]]):
             continue  # More steps than one: the work differs from item to item, as in a sweep.
+        if _unlike(seen.wall[mine], split) or _unlike(cpu[mine], split):
+            continue
         ratio = float(np.median(seen.wall[mine[split:]]) / np.median(seen.wall[mine[:split]]))
         if ratio < 1.0 + 0.5 * (SLOWER - 1.0):
             continue
@@ -172,6 +177,19 @@ def _step(wall: Floats) -> int | None:
     # For good: its last third is as slow as what follows the change.
     last = after[-max(2, len(after) // 3) :]
     return split if np.median(last) >= SLOWER * np.median(before) else None
+
+
+def _unlike(values: Floats, split: int) -> bool:
+    """Say whether the later ones differ among each other far more than the earlier ones did.
+
+    What slows a machine slows like tasks alike; tasks that are dearer each in its own way are
+    other tasks. Unknown values say nothing.
+    """
+    sides = [side[side > 0] for side in (values[:split], values[split:])]
+    if min(len(side) for side in sides) < FEWEST:
+        return False
+    low, high = (np.quantile(side, (0.2, 0.8)) for side in sides)
+    return bool(high[1] / high[0] > WIDER * max(low[1] / low[0], 1.3))
 
 
 def _everywhere(seen: View, rows: Codes, split: int) -> bool:

@@ -1,31 +1,30 @@
 """The event loop: a model in, a schedule out. The only task-graph engine of the product.
 
-Source of the method: list scheduling (Graham 1969): whenever a slot is free, the ready node that
-comes first takes it. Placement is as recorded where a node is pinned to its worker, else wherever
-a slot is free, or decided when a node becomes ready, as distributed does (the worker where it
-would begin soonest, counting what must be fetched). Links and storage are shared equally where a
-bandwidth is set. More slots need not make a run shorter (Graham's anomalies).
+Source of the method: list scheduling (Graham 1969; more slots need not make a run shorter). A free
+slot goes to the ready node that comes first. Placement is as recorded where a node is pinned to its
+worker, else wherever a slot is free, or decided when a node becomes ready, as distributed does
+(where it would begin soonest, counting what must be fetched). Links and storage are shared equally.
 """
 
 from __future__ import annotations
 
-import heapq
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rotameter.profiler.replaying.plain import plain
-from rotameter.profiler.replaying.schedule import Schedule
+from rotameter.profiler.replaying.plain import GATE, plain, shape
+from rotameter.profiler.replaying.schedule import Schedule, last_end, made
 from rotameter.profiler.replaying.shared import Shared
 
 if TYPE_CHECKING:
     from rotameter.profiler.replaying.model import Model, Policy
+    from rotameter.profiler.replaying.plain import Shape
 
 __all__ = ["Loop", "Schedule", "simulate"]
 
 _END, _JOIN, _LEAVE, _FLOW, _PHASE, _CLAIM = range(6)
-_LOOKED_AT = 32
-"""How many waiting nodes are looked at where the first does not fit."""
+_LOOKED_AT = 32  # waiting nodes, where the first does not fit
 _PATIENCE_S, _PATIENCE_RATIO = 0.02, 0.1
 """A node stays at home if its slot comes free this soon (or within this part of its time)."""
 
@@ -73,9 +72,18 @@ class Loop:
         By worker; ``booked_s`` is work placed there and not ended, in slot-seconds.
     at : list of int
         Worker of each node, -1 not placed.
+    form : Shape
+        What models with other durations share.
     """
 
-    def __init__(self, model: Model, policy: Policy) -> None:
+    __slots__ = (
+        "_anywhere", "_begin", "_by_rank", "_cores", "_end", "_ends", "_events", "_held", "_idle",
+        "_least", "_left", "_links", "_lists", "_phase", "_pinned", "_rank", "_ready", "_room",
+        "_spot", "_stale", "_start", "_store", "_tight", "_touched", "_waiting", "_waits", "at",
+        "booked_s", "form", "free_cores", "free_memory_bytes", "model", "now_s", "policy", "up",
+    )  # fmt: skip
+
+    def __init__(self, model: Model, policy: Policy, like: Shape | None = None) -> None:
         self.model, self.policy = model, policy
         n, workers = model.n, model.workers
         self.now_s = 0.0
@@ -86,14 +94,16 @@ class Loop:
         self.at = [-1] * n
         self._ready, self._start = [float("nan")] * n, [float("nan")] * n
         self._begin, self._end = [float("nan")] * n, [float("nan")] * n
-        lists = plain(model, policy)
-        self._lists = lists
-        self._rank, self._held, self._cores = lists.rank, lists.held, lists.cores
-        self._waits = list(lists.waits)
+        self._lists = lists = plain(model)
+        self.form = form = shape(model, policy, like)
+        self._rank, self._held, self._cores = form.rank, lists.held, form.cores
+        self._spot, self._tight, self._by_rank = form.spot, form.tight, form.by_rank
+        self._waits = list(form.waits)
         self._events: list[tuple[float, int, float, int]] = []
-        self._pinned: list[list[tuple[float, int]]] = [[] for _ in workers]
-        self._anywhere: list[tuple[float, int]] = []
+        self._pinned: list[list[int]] = [[] for _ in workers]  # ranks
+        self._anywhere: list[int] = []  # ranks
         self._idle: list[tuple[float, int]] = []
+        self._stale: set[int] = set()  # workers whose place in _idle is out of date
         self._ends: list[list[float]] = [[] for _ in workers]
         self._waiting = [0.0] * len(workers)
         self._least: list[tuple[float, int]] | None = None
@@ -111,9 +121,10 @@ class Loop:
             self._push(worker.from_s, _JOIN, 0, code)
             if worker.until_s < float("inf"):
                 self._push(worker.until_s, _LEAVE, 0, code)
-        for node in np.flatnonzero(np.asarray(self._waits) == 0).tolist():
+        for node in self.form.roots:
             self._on_ready(node)
-        events, pop = self._events, heapq.heappop
+        events, touched, anywhere = self._events, self._touched, self._anywhere
+        on_claim, on_end, dispatch = self._on_claim, self._on_end, self._dispatch
         while self._left:
             if not events:
                 if not self._rescue():
@@ -121,51 +132,65 @@ class Loop:
                 continue
             now = self.now_s = events[0][0]
             while events and events[0][0] <= now:
-                _, kind, mark, which = pop(events)
+                _, kind, mark, which = heappop(events)
                 if kind == _CLAIM:
-                    self._on_claim(which)
+                    on_claim(which)
                 elif kind == _END:
-                    self._on_end(which)
-                elif kind == _JOIN:
-                    self._on_join(which)
-                elif kind == _LEAVE:
-                    self.up[which] = False
-                elif kind == _PHASE:
-                    self._on_phase(which, int(mark))
+                    on_end(which)
                 else:
-                    self._on_flow(which, int(mark))
-            if self._touched or self._anywhere:
-                self._dispatch()
+                    self._on_other(kind, int(mark), which)
+            if touched or (anywhere and self._room >= 1e-9):
+                dispatch()
+
+    def _on_other(self, kind: int, mark: int, which: int) -> None:
+        if kind == _JOIN:
+            self._on_join(which)
+        elif kind == _LEAVE:
+            self.up[which] = False
+        elif kind == _PHASE:
+            self._on_phase(which, mark)
+        else:
+            self._on_flow(which, mark)
 
     def _push(self, at_s: float, kind: int, mark: float, which: int) -> None:
-        heapq.heappush(self._events, (at_s, kind, mark, which))
+        heappush(self._events, (at_s, kind, mark, which))
 
     def _on_ready(self, node: int) -> None:
         now = self.now_s
         self._ready[node] = now
-        claim = max(now, self._lists.release[node]) + self._lists.delay[node]
-        heapq.heappush(self._events, (claim, _CLAIM, self._rank[node], node))
+        claim = max(now, self.form.release[node]) + self._lists.delay[node]
+        heappush(self._events, (claim, _CLAIM, self._rank[node], node))
 
     def _on_claim(self, node: int) -> None:
-        if self._cores[node] <= 0:
-            self._start[node] = self._begin[node] = self.now_s
+        spot = self._spot[node]
+        if spot >= 0 and not self._links:
             held = self._held[node]
+            self.at[node] = spot
+            self.booked_s[spot] += held
+            if self._least is not None:
+                self._rebook(spot)
+            heappush(self._pinned[spot], self._rank[node])
+            self._waiting[spot] += held
+            self._touched.add(spot)
+        elif spot == GATE:
+            now, held = self.now_s, self._held[node]
+            self._start[node] = self._begin[node] = now
             if held > 0:
-                self._push(self.now_s + held, _END, self._rank[node], node)
+                self._push(now + held, _END, self._rank[node], node)
             else:
                 self._on_end(node)
-            return
-        self._place(node)
-        worker = self.at[node]
-        if self._links and worker >= 0 and self.model.received_bytes[node] > 0:
-            self._flow(worker, float(self.model.received_bytes[node]), node)
-            return
-        self._queue(node)
+        else:
+            self._place(node)
+            worker = self.at[node]
+            if self._links and worker >= 0 and self.model.received_bytes[node] > 0:
+                self._flow(worker, float(self.model.received_bytes[node]), node)
+            else:
+                self._queue(node)
 
     def _place(self, node: int) -> None:
         place = self.policy.place
-        if self._lists.fixed[node]:
-            self.at[node] = self._lists.home[node]
+        if self.form.fixed[node]:
+            self.at[node] = self.form.home[node]
         elif callable(place):
             self.at[node] = place(node, self)
         elif place in ("bytes", "even"):
@@ -188,7 +213,7 @@ class Loop:
         All workers but the one that has the node's inputs cost the same move, so that only the
         least occupied of them comes into question.
         """
-        workers, origin = self.model.workers, self._lists.origin[node]
+        workers, origin = self.model.workers, self.form.origin[node]
         if self._least is None:
             self._least = []
             for code, up in enumerate(self.up):
@@ -198,14 +223,14 @@ class Loop:
         while least:
             wait, code = least[0]
             if wait != self.booked_s[code] / workers[code].cores or not self.up[code]:
-                heapq.heappop(least)  # out of date
+                heappop(least)  # out of date
                 continue
             if self.can(node, code):
                 found = code
                 break
-            kept.append(heapq.heappop(least))
+            kept.append(heappop(least))
         for item in kept:
-            heapq.heappush(least, item)
+            heappush(least, item)
         if found >= 0 and 0 <= origin < len(workers) and self.up[origin] and origin != found:
             there = self.booked_s[origin] / workers[origin].cores
             move = self.move_s(node, found) if count_bytes and there > wait else 0.0
@@ -216,14 +241,14 @@ class Loop:
     def _queue(self, node: int) -> None:
         worker = self.at[node]
         if worker >= 0:
-            self._wait_at(worker, (self._rank[node], node))
+            self._wait_at(worker, node)
             self._touched.add(worker)
         else:
-            heapq.heappush(self._anywhere, (self._rank[node], node))
+            heappush(self._anywhere, self._rank[node])
 
-    def _wait_at(self, worker: int, item: tuple[float, int]) -> None:
-        heapq.heappush(self._pinned[worker], item)
-        self._waiting[worker] += self._held[item[1]]
+    def _wait_at(self, worker: int, node: int) -> None:
+        heappush(self._pinned[worker], self._rank[node])
+        self._waiting[worker] += self._held[node]
 
     def _on_join(self, worker: int) -> None:
         self.up[worker] = True
@@ -233,31 +258,42 @@ class Loop:
 
     def _offer(self, worker: int) -> None:
         self._touched.add(worker)
-        heapq.heappush(self._idle, (-self.free_cores[worker], worker))
+        self._stale.add(worker)
         if self._least is not None:
             self._rebook(worker)
 
     def _rebook(self, worker: int) -> None:
         assert self._least is not None
         wait = self.booked_s[worker] / self.model.workers[worker].cores
-        heapq.heappush(self._least, (wait, worker))
+        heappush(self._least, (wait, worker))
 
     def _on_end(self, node: int) -> None:
-        self._end[node] = self.now_s
+        now = self.now_s
+        self._end[node] = now
         self._left -= 1
-        worker = self.at[node]
+        worker, form = self.at[node], self.form
         if worker >= 0:
-            self.free_cores[worker] += self._cores[node]
-            self._room += self._cores[node]
-            self.free_memory_bytes[worker] += self._lists.memory[node]
+            cores = self._cores[node]
+            self.free_cores[worker] += cores
+            self._room += cores
+            if self._tight:
+                self.free_memory_bytes[worker] += form.memory[node]
             self.booked_s[worker] -= self._held[node]
-            self._offer(worker)
-        waits = self._waits
-        for index in range(self._lists.first_after[node], self._lists.first_after[node + 1]):
-            other = self._lists.after[index]
-            waits[other] -= 1
-            if not waits[other]:
-                self._on_ready(other)
+            self._touched.add(worker)
+            self._stale.add(worker)
+            if self._least is not None:
+                self._rebook(worker)
+        first, stop = form.first_after[node], form.first_after[node + 1]
+        if first == stop:
+            return
+        waits, release, delay = self._waits, form.release, self._lists.delay
+        for other in form.after[first:stop]:
+            left = waits[other] = waits[other] - 1
+            if not left:  # as _on_ready
+                self._ready[other] = now
+                since = release[other]
+                claim = (since if since > now else now) + delay[other]
+                heappush(self._events, (claim, _CLAIM, self._rank[other], other))
 
     # ------------------------------------------------------------------ who gets a slot
 
@@ -266,137 +302,140 @@ class Loop:
         have = self.model.workers[worker]
         return (
             have.cores >= self._cores[node] - 1e-9
-            and have.memory_bytes >= self._lists.memory[node] - 0.5
+            and have.memory_bytes >= self.form.memory[node] - 0.5
         )
 
     def _fits(self, node: int, worker: int) -> bool:
-        return (
-            self.free_cores[worker] >= self._cores[node] - 1e-9
-            and self.free_memory_bytes[worker] >= self._lists.memory[node] - 0.5
+        return self.free_cores[worker] >= self._cores[node] - 1e-9 and (
+            not self._tight or self.free_memory_bytes[worker] >= self.form.memory[node] - 0.5
         )
 
     def _dispatch(self) -> None:
-        anywhere, touched, pinned = self._anywhere, self._touched, self._pinned
-        while True:
-            first = anywhere[0] if anywhere else None
-            for worker in sorted(touched):
+        anywhere, touched = self._anywhere, self._touched
+        workers = list(touched) if len(touched) < 2 else sorted(touched)
+        touched.clear()
+        pinned, serve, last = self._pinned, self._serve, len(self.at)
+        while anywhere:
+            first = anywhere[0]
+            for worker in workers:
                 if pinned[worker]:
-                    self._serve(worker, first)
-            if first is None:
-                touched.clear()
-                return
+                    serve(worker, first)
             if self._room < 1e-9 or not self._assign():
                 break
-        for worker in sorted(touched):
+        for worker in workers:
             if pinned[worker]:
-                self._serve(worker, None)
-        touched.clear()
+                serve(worker, last)
 
-    def _serve(self, worker: int, before: tuple[float, int] | None) -> None:
-        """Start what waits for a worker, as long as it comes before a node that may go anywhere."""
-        passed: list[tuple[float, int]] = []
-        waiting = self._pinned[worker]
-        while waiting and len(passed) < _LOOKED_AT and (before is None or waiting[0] < before):
-            if self.free_cores[worker] <= 1e-9:
+    def _serve(self, worker: int, before: int) -> None:
+        """Start what waits for a worker, as long as it ranks before what may go anywhere."""
+        waiting, free = self._pinned[worker], self.free_cores
+        passed: list[int] = []
+        while waiting and waiting[0] < before and len(passed) < _LOOKED_AT:
+            if free[worker] <= 1e-9:
                 break
-            item = heapq.heappop(waiting)
-            if self._fits(item[1], worker):
-                self._waiting[worker] -= self._held[item[1]]
-                self._begin_node(item[1], worker)
+            rank = heappop(waiting)
+            node = self._by_rank[rank]
+            if self._fits(node, worker):
+                self._waiting[worker] -= self._held[node]
+                self._begin_node(node, worker)
             else:
-                passed.append(item)
-        for item in passed:
-            heapq.heappush(waiting, item)
+                passed.append(rank)
+        for rank in passed:
+            heappush(waiting, rank)
 
     def _assign(self) -> bool:
         """Give one of the first nodes that may run anywhere a slot."""
-        passed: list[tuple[float, int]] = []
+        passed: list[int] = []
         anywhere, done = self._anywhere, False
         while anywhere and len(passed) < _LOOKED_AT:
-            item = heapq.heappop(anywhere)
-            worker = self._free_worker(item[1])
+            rank = heappop(anywhere)
+            node = self._by_rank[rank]
+            worker = self._free_worker(node)
             if worker >= 0:
-                self.at[item[1]] = worker
-                self._book(item[1], worker)
-                if self._fits(item[1], worker):
-                    self._begin_node(item[1], worker)
+                self.at[node] = worker
+                self._book(node, worker)
+                if self._fits(node, worker):
+                    self._begin_node(node, worker)
                 else:
-                    self._wait_at(worker, item)
+                    self._wait_at(worker, node)
                 done = True
                 break
-            passed.append(item)
+            passed.append(rank)
             if not self._idle:
                 break
-        for item in passed:
-            heapq.heappush(anywhere, item)
+        for rank in passed:
+            heappush(anywhere, rank)
         return done
 
     def _free_worker(self, node: int) -> int:
-        home = self._lists.home[node]
-        if home >= 0 and self.up[home] and self._fits(node, home):
+        home, up, free_cores = self.form.home[node], self.up, self.free_cores
+        if home >= 0 and up[home] and self._fits(node, home):
             return home
         idle, found, kept = self._idle, -1, []
+        for worker in self._stale:
+            if free_cores[worker] > 1e-9:
+                heappush(idle, (-free_cores[worker], worker))
+        self._stale.clear()
         while idle:
             free, worker = idle[0]
-            if free != -self.free_cores[worker] or not self.up[worker] or free >= -1e-9:
-                heapq.heappop(idle)  # out of date
+            if free != -free_cores[worker] or not up[worker] or free >= -1e-9:
+                heappop(idle)  # out of date
                 continue
             if self._fits(node, worker):
                 found = worker
                 break
-            kept.append(heapq.heappop(idle))
+            kept.append(heappop(idle))
             if -free < self._cores[node]:
                 break  # all others have less
         for item in kept:
-            heapq.heappush(idle, item)
-        if found >= 0 and home >= 0 and self.up[home] and self._home_soon(node, home, found):
+            heappush(idle, item)
+        if found >= 0 and home >= 0 and up[home] and self._home_soon(node, home, found):
             return home
         return found
 
     def move_s(self, node: int, worker: int) -> float:
         """Give the seconds that fetching a node's inputs to a worker adds to what it took."""
         rate = self.model.move_bps
-        if not rate or self._lists.origin[node] < 0:
+        if not rate or self.form.origin[node] < 0:
             return 0.0
         size = 0.0
-        for index in range(self._lists.first_input[node], self._lists.first_input[node + 1]):
-            source = self._lists.inputs[index]
+        for index in range(self.form.first_input[node], self.form.first_input[node + 1]):
+            source = self.form.inputs[index]
             if self.at[source] != worker:
-                size += self._lists.output[source]
+                size += self.form.output[source]
         return max(0.0, size / rate - self._lists.transfer[node])
 
     def _home_soon(self, node: int, home: int, other: int) -> bool:
         """Say whether a slot at home comes free too soon for going elsewhere to gain anything."""
         ends = self._ends[home]
         while ends and ends[0] <= self.now_s:
-            heapq.heappop(ends)
+            heappop(ends)
         if not ends or not self.can(node, home):
             return False
-        wait = ends[0] - self.now_s + self._waiting[home] / self.model.workers[home].cores
-        patience = min(_PATIENCE_S, _PATIENCE_RATIO * self._held[node])
-        return wait <= patience or wait <= patience + self.move_s(node, other)
+        wait, queue = ends[0] - self.now_s, self._pinned[home]
+        if queue and queue[0] < self._rank[node]:
+            wait += self._waiting[home] / self.model.workers[home].cores
+        wait -= min(_PATIENCE_S, _PATIENCE_RATIO * self._held[node])
+        return wait <= 0.0 or wait <= self.move_s(node, other)
 
     def _begin_node(self, node: int, worker: int) -> None:
-        now = self.now_s
-        self.free_cores[worker] -= self._cores[node]
-        self._room -= self._cores[node]
-        self.free_memory_bytes[worker] -= self._lists.memory[node]
-        if self.free_cores[worker] > 1e-9:
-            heapq.heappush(self._idle, (-self.free_cores[worker], worker))
+        now, lists, cores = self.now_s, self._lists, self._cores[node]
+        self.free_cores[worker] -= cores
+        self._room -= cores
+        if self._tight:
+            self.free_memory_bytes[worker] -= self.form.memory[node]
+        self._stale.add(worker)
         self._start[node] = now
-        before = self._lists.before[node]
-        if worker != self._lists.origin[node]:
+        before = lists.before[node]
+        if worker != self.form.origin[node]:
             before += self.move_s(node, worker)
-        self._begin[node] = now + before
+        begin = self._begin[node] = now + before
         if self._store is not None:
-            self._push(now + before, _PHASE, 0, node)
+            self._push(begin, _PHASE, 0, node)
             return
-        compute = (
-            self._lists.compute[node] * self._lists.own_speed[node] / self._lists.speed[worker]
-        )
-        end = now + before + compute + self._lists.io[node]
-        heapq.heappush(self._events, (end, _END, self._rank[node], node))
-        heapq.heappush(self._ends[worker], end)
+        end = begin + lists.compute[node] / lists.speed[worker] + lists.io[node]
+        heappush(self._events, (end, _END, self._rank[node], node))
+        heappush(self._ends[worker], end)
 
     # ------------------------------------------------------------------ shared bandwidth
 
@@ -404,9 +443,7 @@ class Loop:
         """Go through read (0), compute (1), write (2) of a node on shared storage."""
         model, worker = self.model, self.at[node]
         if phase == 1:
-            compute = (
-                self._lists.compute[node] * self._lists.own_speed[node] / self._lists.speed[worker]
-            )
+            compute = self._lists.compute[node] / self._lists.speed[worker]
             self._push(self.now_s + compute, _PHASE, 2, node)
             return
         size = float((model.read_bytes if phase == 0 else model.write_bytes)[node])
@@ -453,24 +490,11 @@ class Loop:
         self._dispatch()
         return bool(self._events) or self._left < before
 
+    def makespan_s(self) -> float:
+        """Give the last end of a node that holds a slot; infinite where some never ended."""
+        return float("inf") if self._left else last_end(self.model, np.array(self._end, float))
+
     def schedule(self) -> Schedule:
         """Give what happened."""
-        model = self.model
-        end, start = np.array(self._end, float), np.array(self._start, float)
-        worker = np.array(self.at, dtype=np.int64)
-        ran = ~np.isnan(end)
-        holds = ran & ~model.gate
-        counted = end[holds] if holds.any() else end[ran]
-        held = np.where(holds, (end - start) * np.asarray(self._cores, float), 0.0)
-        place = np.where(worker >= 0, worker, len(model.workers))
-        busy = np.bincount(place, held, minlength=len(model.workers) + 1)[:-1]
-        return Schedule(
-            ready_s=np.array(self._ready, float),
-            start_s=start,
-            begin_s=np.array(self._begin, float),
-            end_s=end,
-            worker=worker,
-            makespan_s=float(counted.max()) if len(counted) else 0.0,
-            busy_s=np.asarray(busy, dtype=np.float64),
-            stuck=int((~ran).sum()),
-        )
+        times = (self._ready, self._start, self._begin, self._end)
+        return made(self.model, times, self.at, self._cores)

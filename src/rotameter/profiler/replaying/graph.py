@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from rotameter.profiler.view import view
+from rotameter.profiler.view import lookup, view
 
 if TYPE_CHECKING:
     from rotameter.profiler.replaying.release import Gates
@@ -80,8 +81,7 @@ def _task_deps(trace: Trace, seen: View) -> Edges:
 
     flow = flow_graph(trace)
     source, target, _ = flow.links()
-    code = {name: index for index, name in enumerate(seen.task_ids)}
-    codes = np.array([code.get(name, -1) for name in flow.tasks] or [-1], dtype=np.int64)
+    codes = lookup(pa.array(flow.tasks, pa.string()), seen.task_ids)
     return codes[target], codes[source]
 
 

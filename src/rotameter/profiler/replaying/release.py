@@ -85,7 +85,7 @@ def gates(
     """
     n = len(rows)
     when = _when(seen, rows, begun, edges, origin)
-    batch, at = _batches(seen, rows, when)
+    batch, at = _batches(seen, rows, when, begun)
     anew = recalled(seen, rows, begun, ended)
     if anew.any() and len(at):
         asked = np.fmin(seen.ready[rows[anew]] - origin, begun[anew])
@@ -133,12 +133,16 @@ def _when(seen: View, rows: Codes, begun: Floats, edges: Edges, origin: float) -
     return np.where(follows, np.nan, when)
 
 
-def _batches(seen: View, rows: Codes, when: Floats) -> tuple[Codes, Floats]:
-    """Give each attempt the number of its submission in order of time; -1 where there is none."""
+def _batches(seen: View, rows: Codes, when: Floats, begun: Floats) -> tuple[Codes, Floats]:
+    """Give each attempt the number of its submission in order of time; -1 where there is none.
+
+    It is the first of its task's, but for what ran before that.
+    """
     own = seen.task[rows]
     first = np.full(len(seen.task_ids) + 1, np.nan)
     np.fmin.at(first, own, when)
-    when = np.where(own >= 0, first[own], when)
+    with np.errstate(invalid="ignore"):
+        when = np.where((own >= 0) & (first[own] <= begun + SLACK_S), first[own], when)
     known = ~np.isnan(when)
     batch = np.full(len(rows), -1, dtype=np.int64)
     if not known.any():
@@ -165,29 +169,34 @@ def _follow(
     single = _single(at, batch, results, ends, recent, before)
     by_batch = results[np.argsort(batch[results], kind="stable")]
     bounds = np.searchsorted(batch[by_batch], np.arange(m + 1))
-    gap = np.zeros(m)
-    gap[0] = max(0.0, float(at[0]))
-    tasks: list[Codes] = []
-    on: list[Codes] = []
-    linked, syncs = 0, 0
-    for k in range(1, m):
-        base = float(at[k - 1])
-        mine = np.zeros(0, dtype=np.int64)
-        if before[k] <= at[k] + SLACK_S and bounds[k] > bounds[linked]:
-            mine = by_batch[bounds[linked] : bounds[k]]
-            linked = k
-            base = max(base, float(before[k]))
-            syncs += 1
-        elif single[k]:
-            mine = results[recent[k] : recent[k] + 1]
-            base = max(base, float(ends[recent[k]]))
-            syncs += 1
-        gap[k] = max(0.0, float(at[k]) - base)
-        tasks.append(np.full(len(mine) + 1, n + k, dtype=np.int64))
-        on.append(np.r_[n + k - 1, mine])
-    if not tasks:
-        return gap, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), syncs
-    return gap, np.concatenate(tasks), np.concatenate(on), syncs
+    # Where all submitted before has ended, it waited for what no submission before had waited for.
+    whole = before <= at + SLACK_S
+    whole[0] = False
+    reached = np.r_[0, np.maximum.accumulate(np.where(whole, bounds[:-1], 0))[:-1]]
+    whole &= bounds[:-1] > reached
+    single[0] = False
+    single &= ~whole
+    base = np.r_[0.0, at[:-1]]
+    base[whole] = np.maximum(base[whole], before[whole])
+    base[single] = np.maximum(base[single], ends[recent[single]])
+    gap = np.maximum(0.0, at - base)
+    # First the submission before, then the results.
+    count = np.where(whole, bounds[:-1] - reached, 0) + single
+    sizes = 1 + count[1:]
+    heads = np.cumsum(sizes) - sizes
+    on = np.empty(int(sizes.sum()), dtype=np.int64)
+    is_head = np.zeros(len(on), dtype=bool)
+    is_head[heads] = True
+    on[heads] = n + np.arange(m - 1)
+    if count.any():
+        which = np.repeat(np.arange(m), count)
+        nth = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
+        alone = results[np.maximum(recent[which], 0)]
+        on[~is_head] = np.where(
+            single[which], alone, by_batch[(reached[which] + nth) % len(by_batch)]
+        )
+    task = np.repeat(n + np.arange(1, m), sizes)
+    return gap, task, on, int(whole.sum() + single.sum())
 
 
 def _single(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.replaying.engine import simulate
+from rotameter.profiler.replaying.engine import Loop
 from rotameter.profiler.replaying.model import PARTS, Model
 from rotameter.profiler.replaying.reshape import group_medians
 from rotameter.profiler.replaying.screen import chain, taken_s
@@ -20,6 +20,7 @@ from rotameter.values import to_dict
 
 if TYPE_CHECKING:
     from rotameter.profiler.replaying.changes import Change
+    from rotameter.profiler.replaying.plain import Shape
     from rotameter.profiler.replaying.schedule import Schedule
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Codes
@@ -118,6 +119,7 @@ class Replayer:
         self._made = False
         self._bases: dict[tuple[int, int, int], float] = {}
         self._chain: Codes | None = None
+        self._form: Shape | None = None
 
     @property
     def model(self) -> Model | None:
@@ -132,10 +134,24 @@ class Replayer:
         """The recorded run, replayed; None where nothing can be."""
         model = self.model
         if self._replay is None and model is not None and model.recorded_s:
-            schedule = simulate(model)
+            schedule = self._run(model).schedule()
+            stuck = int(np.isnan(schedule.end_s).sum())
+            if stuck:  # Its makespan would be that of a part of the run.
+                text = f"{stuck:,} attempts would never end in a replay: nothing is priced by one"
+                self._model = replace(model, recorded_s=None, notes=(*model.notes, text))
+                return None
             error = (schedule.makespan_s - model.recorded_s) / model.recorded_s
             self._replay = Replay(model, schedule, model.recorded_s, float(error))
         return self._replay
+
+    def _run(self, model: Model) -> Loop:
+        """Replay a model; what it shares with the model before is not made again."""
+        if self._form is not None and not self._form.fits(model, model.policy):
+            self._form = None  # Never two at once: they are large.
+        loop = Loop(model, model.policy, self._form)
+        self._form = loop.form
+        loop.run()
+        return loop
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -147,7 +163,8 @@ class Replayer:
         done = self.replay
         if done is None:
             return None
-        return simulate(_changed(done.model, changes)).makespan_s
+        made = self._run(_changed(done.model, changes)).makespan_s()
+        return made if np.isfinite(made) else None
 
     def saving(self, *changes: Change, seed: int = 0) -> Saving:
         """Price changes made together.
@@ -173,7 +190,9 @@ class Replayer:
             return none
         # What the replay is too long (or short) in all, a saving is in proportion.
         unit = done.recorded_s / base_s if base_s > 0 else 1.0
-        mid = (base_s - simulate(other).makespan_s) * unit
+        mid = (base_s - self._run(other).makespan_s()) * unit
+        if not np.isfinite(mid):
+            return Saving(None, None, None, None, _STUCK)
         drawn = self._replicates(model, other, changes, seed)
         spread = np.asarray(drawn) * unit
         if len(spread):
@@ -223,12 +242,13 @@ class Replayer:
             source = _draw(model, stratum, np.random.default_rng([seed, number]))
             key = (seed, number, hash(stratum.tobytes()))
             if key not in self._bases:
-                self._bases[key] = simulate(_drawn(model, source)).makespan_s
+                self._bases[key] = self._run(_drawn(model, source)).makespan_s()
             changed = _drawn(other, source) if same else _changed(_drawn(model, source), changes)
-            found.append(self._bases[key] - simulate(changed).makespan_s)
-        return found
+            found.append(self._bases[key] - self._run(changed).makespan_s())
+        return [one for one in found if np.isfinite(one)]
 
 
+_STUCK = "with that change some attempts would never end in the replay"
 _NOTHING = "no attempt has both a start and an end: there is nothing to replay"
 
 
