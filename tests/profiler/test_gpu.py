@@ -85,7 +85,10 @@ def test_the_verdict_says_what_the_gpu_waited_for() -> None:
     ("parts", "expected"),
     [
         ({"exposed_communication_s": 0.35, "host": 0.1}, "waited most for communication: 350 ms"),
-        ({"host": 0.01, "other": 0.39}, "waited most for other work (events, other streams)"),
+        (
+            {"host": 0.01, "other": 0.39},
+            "waited most for other work (events, other streams, launches not on record)",
+        ),
         ({"host": 0.01, "kernel": 0.4, "other": 0.0}, "waited most for launches (short gaps)"),
     ],
 )
@@ -115,6 +118,34 @@ def test_several_gpus_are_summed_and_the_slowest_bounds() -> None:
     assert said.startswith("3 GPUs of 2 ranks computed 20% of 3 s of GPU time. They waited most")
     assert "800 ms at least" in said
     assert said.endswith("1 rank recorded no GPU activity.")
+
+
+def sets(*, in_run: float = 1.0) -> dict[str, Any]:
+    """One device whose steps launched 8 µs of what it did."""
+    one = device(window_s=8e-6, busy_s=8e-6, idle_s=0.0, compute_s=8e-6, bound=8e-6)
+    one["breakdown"] |= {"of": "work launched in the recorded steps", "left_out": 4}
+    one["whole"] = device(window_s=2.0, busy_s=0.6, idle_s=1.4, bound=0.7)["breakdown"]
+    one["in_run"] = device(window_s=in_run, compute_s=0.2)["breakdown"]
+    return one
+
+
+def test_busy_time_and_utilisation_count_all_work() -> None:
+    (row,) = device_rows(timeline([sets()]))
+    assert (row["window_s"], row["busy_s"], row["utilisation"]) == (2.0, 0.6, 0.3)
+    assert (row["of"], row["left_out"], row["bound_s"]) == ("all device work", 0, 0.7)
+    assert row["stepped"]["left_out"] == 4 and row["stepped"]["busy_s"] == 8e-6
+    (old,) = device_rows(timeline([device()]))
+    assert old["stepped"] is None and old["utilisation"] == 0.6
+
+
+def test_what_the_verdict_says_is_of_the_run() -> None:
+    meta = timeline([sets()])
+    assert str(gpu_sentence(meta)).startswith("The GPU computed 20% of 1 s. It waited most for")
+    busy, waited, bound = gpu_figures(meta)
+    assert busy.text == "60% of 1 s" and waited.value == 0.3 and bound.value == 0.5
+    one = sets()
+    one["in_run"] = None  # It worked before or after the run only.
+    assert "of 2 s" in str(gpu_sentence(timeline([one])))
 
 
 def test_no_gpu_activity_is_unknown_not_zero() -> None:
@@ -165,7 +196,7 @@ junk = st.recursive(
             st.sampled_from(
                 ["ranks", "devices", "breakdown", "window_s", "busy_s", "exactly_s", "copy",
                  "idle_causes", "host_wait_s", "fully_overlapped", "bound_s", "by", "worker",
-                 "saving_s", "device"]
+                 "saving_s", "device", "whole", "in_run", "left_out"]
             ),
             inner,
             max_size=5,

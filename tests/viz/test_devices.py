@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.profiler.test_gpu import device, step, timeline
+from tests.profiler.test_gpu import device, sets, step, timeline
 from tests.support.synthetic import HOSTILE
 
 from rotameter.profiler.diagnose import diagnose
@@ -109,6 +109,20 @@ def test_the_same_facts_are_in_the_findings_file() -> None:
     assert first["transfers"][0]["bytes"] == 4_000_000
     assert first["streams"][0]["queue"] == [[0.0, 8], [0.02, 4], [0.5, 1]]
     assert document["devices"][2]["words"] == "no GPU activity recorded"
+
+
+def test_bars_are_of_all_work_and_kernels_of_what_the_steps_launched() -> None:
+    made = trace([full(**sets())])
+    document = findings_document(made, diagnose(made))
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    (one,) = document["devices"]
+    assert (one["window_s"], one["busy_s"], one["of"]) == (2.0, 0.6, "all device work")
+    assert sum(one["parts"].values()) == pytest.approx(1.0)  # as `whole` has them
+    _, text = page_of(made)
+    assert (
+        "Kernels and queues below are of work launched in the recorded steps; 4 of 10 events"
+        in text
+    )
 
 
 def test_no_gpu_activity_is_said() -> None:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "ALL_WORK",
     "NO_ACTIVITY",
     "WAITS",
     "device_rows",
+    "divided",
     "gpu_figures",
     "gpu_sentence",
     "listed",
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 NO_ACTIVITY = "no GPU activity recorded"
+ALL_WORK = "all device work"
 _BREAKDOWN = (
     "window_s",
     "busy_s",
@@ -45,7 +48,7 @@ WAITS = {
     "host_wait_s": "the host",
     "exposed_communication_s": "communication",
     "copy_only_s": "copies",
-    "other_s": "other work (events, other streams)",
+    "other_s": "other work (events, other streams, launches not on record)",
     "kernel_wait_s": "launches (short gaps)",
 }
 """What a device can wait for, with the words for it."""
@@ -94,8 +97,9 @@ def device_rows(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
     -------
     list of dict
         ``worker``, ``rank``, ``device`` (None: no GPU activity recorded), ``name``, ``words``, the
-        seconds of the breakdown, the idle causes, and the bound if everything overlapped. Unknown
-        is None.
+        seconds of the breakdown, the idle causes, and the bound if everything overlapped, all of
+        the device's whole work. ``stepped``: the same seconds of the work launched in the recorded
+        steps, as Holistic Trace Analysis counts; None where that is all work. Unknown is None.
 
     Examples
     --------
@@ -103,33 +107,59 @@ def device_rows(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
     >>> rows[0]["words"], rows[0]["busy_s"]
     ('no GPU activity recorded', None)
     """
+    return _rows(meta, "whole")
+
+
+def _rows(meta: Mapping[str, Any], within: str) -> list[dict[str, Any]]:
     rows = []
     for rank in ranks(meta):
         devices = [one for one in listed(rank.get("devices")) if isinstance(one, dict)]
-        rows += [_row(rank, one) for one in devices or [{}]]
+        rows += [_row(rank, one, within) for one in devices or [{}]]
     return rows
 
 
-def _row(rank: Mapping[str, Any], device: Mapping[str, Any]) -> dict[str, Any]:
-    parts = mapping(device.get("breakdown"))
+def divided(device: Mapping[str, Any], within: str) -> Mapping[str, Any]:
+    """Give how a device's time divides: of its ``whole`` work, or of what lies ``in_run``.
+
+    Where the timeline does not say it (older ones), its breakdown, of whatever that counts.
+    """
+    order = ("in_run", "whole") if within == "in_run" else ("whole",)
+    known = (parts for name in order if (parts := mapping(device.get(name))))
+    return next(known, mapping(device.get("breakdown")))
+
+
+def _counted(parts: Mapping[str, Any]) -> dict[str, float | None]:
     causes = mapping(parts.get("idle_causes"))
+    return {
+        **{name: number(parts.get(name)) for name in _BREAKDOWN},
+        **{name: number(causes.get(name)) for name in _CAUSES},
+    }
+
+
+def _row(
+    rank: Mapping[str, Any], device: Mapping[str, Any], within: str = "whole"
+) -> dict[str, Any]:
+    parts, stepped = divided(device, within), mapping(device.get("breakdown"))
     bound = mapping(parts.get("fully_overlapped"))
     exactly = mapping(parts.get("exactly_s"))
-    left_out = number(parts.get("left_out"))
+    counts = _counted(parts)
+    busy, window = counts["busy_s"], counts["window_s"]
+    left_out, of = number(stepped.get("left_out")), text(stepped.get("of"))
+    apart = bool(left_out) and parts is not stepped
     return {
         "worker": text(rank.get("worker")),
         "rank": text(rank.get("rank")),
         "device": text(device.get("device")),
         "name": text(device.get("name")),
         "words": None if device else NO_ACTIVITY,
-        "of": text(parts.get("of")),
+        "of": ALL_WORK if apart else of,
         "events": number(device.get("events")),
-        "left_out": left_out,
-        "utilisation": number(device.get("utilisation")),
+        "left_out": 0 if apart else left_out,
+        "utilisation": number(round(busy / window, 6)) if window and busy is not None else None,
         "span_s": number(rank.get("span_s")),
-        **{name: number(parts.get(name)) for name in _BREAKDOWN},
+        **counts,
         "copy_only_s": number(exactly.get("copy")) or (0.0 if device else None),
-        **{name: number(causes.get(name)) for name in _CAUSES},
+        "stepped": {"of": of, "left_out": left_out, **_counted(stepped)} if apart else None,
         "bound_s": number(bound.get("bound_s")),
         "bound_by": text(bound.get("by")),
         "saving_s": number(bound.get("saving_s")),
@@ -148,12 +178,14 @@ def _sum(rows: Sequence[Mapping[str, Any]], name: str) -> float:
 def gpu_sentence(meta: Mapping[str, Any]) -> str | None:
     """Say what the GPUs waited for, with numbers; None where the trace has no device timeline.
 
+    All work counts that lies in the run, as in the findings that are said next to it.
+
     Examples
     --------
     >>> gpu_sentence({"device_timeline": {"ranks": [{"worker": "rank 0", "devices": []}]}})
     'No GPU activity recorded: nothing can be said about the GPU.'
     """
-    rows = device_rows(meta)
+    rows = _rows(meta, "in_run")
     if not rows:
         return None
     busy = _seen(rows)
@@ -213,7 +245,7 @@ def _bound(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def gpu_figures(meta: Mapping[str, Any]) -> tuple[Figure, ...]:
     """Give three figures of the GPUs; none where the trace has no device timeline."""
-    rows = device_rows(meta)
+    rows = _rows(meta, "in_run")
     if not rows:
         return ()
     busy = _seen(rows)
@@ -239,7 +271,7 @@ def gpu_figures(meta: Mapping[str, Any]) -> tuple[Figure, ...]:
             "ratio",
             f"{percent(work / window)} of {format_seconds(window)}",
             f"computing {percent(_sum(busy, 'compute_s') / window)}; "
-            f"from first to last work of {many(len(busy), 'device')}",
+            f"from first to last work of {many(len(busy), 'device')}, in the run",
         ),
         Figure(
             "GPU waited most for",

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.profiler.figures import recorded_makespan
 from rotameter.profiler.gpu import device_rows
 from rotameter.profiler.groups import cpu_used, moved
 from rotameter.profiler.usage import usage
@@ -66,15 +67,16 @@ def stats(trace: Trace) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``makespan_at_least`` says whether attempts that ran lack a start or an end, so that
-        ``makespan_s`` is a lower bound; ``task_wall_s`` is the sum over attempts not taken from a
-        cache; ``compute_s`` the sum of compute intervals, else of durations less what was spent on
-        transfer and deserialising inside them; ``sums`` holds, per column, the total over attempts
-        that are not nested in another recorded task (``sum``), how many of them had a value (``n``)
-        of those that ran (``of``), and whether the total is therefore a lower bound (``at_least``);
-        ``usage`` is what :func:`rotameter.profiler.usage.usage` gives, ``devices`` one row for each
-        GPU (:func:`rotameter.profiler.gpu.device_rows`), empty where the trace has no device
-        timeline.
+        ``makespan_how`` is ``measured`` where the attempts' times give ``makespan_s``, ``recorded``
+        where they have none and the input states it; ``makespan_at_least`` says whether attempts
+        that ran lack a start or an end, so that ``makespan_s`` is a lower bound; ``task_wall_s`` is
+        the sum over attempts not taken from a cache; ``compute_s`` the sum of compute intervals,
+        else of durations less what was spent on transfer and deserialising inside them; ``sums``
+        holds, per column, the total over attempts that are not nested in another recorded task
+        (``sum``), how many of them had a value (``n``) of those that ran (``of``), and whether the
+        total is therefore a lower bound (``at_least``); ``usage`` is what
+        :func:`rotameter.profiler.usage.usage` gives, ``devices`` one row for each GPU
+        (:func:`rotameter.profiler.gpu.device_rows`), empty where the trace has no device timeline.
 
     Examples
     --------
@@ -93,6 +95,8 @@ def stats(trace: Trace) -> dict[str, Any]:
     known = wall[~np.isnan(wall)]
     # What a nested task used is in the readings of the task around it already.
     outer, could = ~seen.nested, seen.could_measure
+    how = "measured" if seen.makespan is not None else "recorded"
+    makespan = seen.makespan if how == "measured" else recorded_makespan(trace.meta)
     return {
         "schema": 1,
         "tasks": len(seen.task_ids),
@@ -100,7 +104,8 @@ def stats(trace: Trace) -> dict[str, Any]:
         "deps": trace.table("deps").num_rows,
         "rejected": trace.table("rejects").num_rows,
         "outcomes": {str(k or "unknown"): counts[k] for k in sorted(counts, key=str)},
-        "makespan_s": None if seen.makespan is None else round(seen.makespan, 9),
+        "makespan_s": None if makespan is None else round(makespan, 9),
+        "makespan_how": None if makespan is None else how,
         "makespan_at_least": seen.makespan_at_least,
         "task_wall_s": round(float(known.sum()), 9) if known.size else None,
         "compute_s": _compute(trace),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rotameter.profiler.gpu import (
     NO_ACTIVITY,
     device_rows,
+    divided,
     gpu_sentence,
     listed,
     mapping,
@@ -61,7 +62,7 @@ def _parts(row: Mapping[str, Any], device: Mapping[str, Any]) -> dict[str, float
     if row["window_s"] is None:
         return {name: None for name, _ in PARTS}
     sums = {"compute": 0.0, "overlap": 0.0, "exposed": 0.0, "copy": 0.0}
-    exactly = mapping(mapping(device.get("breakdown")).get("exactly_s"))
+    exactly = mapping(divided(device, "whole").get("exactly_s"))
     for label, amount in exactly.items():
         kinds = set(str(label).split("+"))
         both = {"compute", "communication"} <= kinds
@@ -141,7 +142,8 @@ def devices(trace: Trace) -> list[dict[str, Any]]:
     -------
     list of dict
         Empty where the trace has no device timeline. A rank without any device has one row, with
-        ``device`` None and ``words`` saying so. ``parts`` add up to ``window_s``.
+        ``device`` None and ``words`` saying so. ``parts`` add up to ``window_s``. Kernels and
+        streams are of the work that ``stepped`` counts, where there is such.
 
     Examples
     --------
@@ -158,10 +160,12 @@ def devices(trace: Trace) -> list[dict[str, Any]]:
     made = []
     for row, device in zip(rows, found, strict=True):
         named = {key: _name(row[key], 100) for key in ("worker", "rank", "device", "name", "of")}
+        stepped = row["stepped"]
         made.append(
             {
                 **row,
                 **named,
+                "stepped": stepped and {**stepped, "of": _name(stepped["of"], 100)},
                 "bound_by": _name(row["bound_by"], 40),
                 "parts": _parts(row, device),
                 "kernels": _kernels(device),

@@ -20,6 +20,9 @@ from rotameter.profiler.devices.breakdown import launched_in_steps
 from rotameter.profiler.devices.queue import queue_lengths
 from rotameter.profiler.devices.transfers import bandwidth_steps, classify
 from rotameter.profiler.devices.work import COPY
+from rotameter.profiler.diagnose import diagnose
+from rotameter.profiler.stats import stats
+from rotameter.units import format_seconds
 from rotameter.values import Head
 
 FILES = "data/formats/kineto"
@@ -74,6 +77,32 @@ def test_busy_time_is_the_union(rotameter_shared: Path) -> None:
         records = made.meta["importer"]["records"]
         assert records["rejected"] == 0, name
         assert records["in"] == records["out"] + records["merged"], name
+
+
+def test_stats_and_verdict_agree_with_the_oracle_and_the_run(rotameter_shared: Path) -> None:
+    folder = rotameter_shared / FILES
+    for name, want in json.loads((folder / "ORACLE_gpu_busy.json").read_text()).items():
+        if want.get("kind") or not want["per_gpu_busy_us"]:
+            continue
+        made = reading.read([folder / name])
+        rows = stats(made)["devices"]
+        got = {row["device"]: row["busy_s"] * 1e6 for row in rows}
+        assert got == pytest.approx(want["per_gpu_busy_us"], rel=1e-5), name
+        for row in rows:
+            assert row["busy_s"] / row["window_s"] == pytest.approx(row["utilisation"], abs=1e-5)
+        verdict = diagnose(made)
+        run_s, busy, waited, _ = (figure.value for figure in verdict.figures)
+        assert busy is not None and waited is not None and run_s is not None
+        assert waited <= run_s * (1 + 1e-9), name
+        windows = [
+            evidence.value
+            for finding in verdict.findings
+            for evidence in finding.evidence
+            if evidence.name == "window"
+        ]
+        for window in windows:
+            assert window <= run_s * (1 + 1e-6), name
+            assert f"of {format_seconds(window)}" in verdict.sentence.split("avoidable")[0], name
 
 
 @pytest.mark.parametrize("name", TRACES)

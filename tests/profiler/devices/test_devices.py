@@ -87,6 +87,41 @@ def test_work_launched_before_recording_is_left_out_with_two_steps():
     assert launched_in_steps(work([{}]), *steps) is None  # no launch known at all
 
 
+ONE_OF_THREE_STEPPED = [
+    {"at": 0, "us": 40, "name": 0},  # launched before recording began
+    {"at": 200, "us": 10, "name": 0, "launch": 150},
+    {"at": 400, "us": 10, "name": 0},
+]
+
+
+def test_whole_counts_what_the_steps_did_not_launch():
+    steps = np.array([100, 200]) * US, np.array([200, 300]) * US
+    (one,) = analyse(work(ONE_OF_THREE_STEPPED), NO_HOST, steps, {})["devices"]
+    assert one["breakdown"]["left_out"] == 2 and one["breakdown"]["window_s"] == 10e-6
+    whole = one["whole"]
+    assert whole["busy_s"] == one["busy_s"] == 60e-6
+    assert whole["window_s"] == one["window_s"] == 410e-6
+    assert whole["shares"]["busy"] == one["utilisation"]
+    assert "busy 14.6 %" in analyse(work(ONE_OF_THREE_STEPPED), NO_HOST, steps, {})["words"]
+
+
+def test_only_what_lies_in_the_run_is_in_it():
+    steps = np.array([100, 200]) * US, np.array([200, 300]) * US
+    run = 20 * US, 300 * US
+    (one,) = analyse(work(ONE_OF_THREE_STEPPED), NO_HOST, steps, {}, run)["devices"]
+    there = one["in_run"]
+    assert there["window_s"] == 280e-6 and there["busy_s"] == 30e-6
+    causes = there["idle_causes"]
+    # The gap that ends after the run counts as far as the run lasts.
+    assert (causes["host_wait_s"], causes["other_s"]) == (160e-6, 90e-6)
+    assert causes["idle_s"] == there["idle_s"] == 250e-6
+    assert there["fully_overlapped"]["saving_s"] <= 280e-6
+    (one,) = analyse(work(ONE_OF_THREE_STEPPED), NO_HOST, steps, {}, (US * 900, US * 950))[
+        "devices"
+    ]
+    assert one["in_run"] is None
+
+
 def test_causes_of_idle_time():
     rows = work([
         {"at": 0, "us": 10, "launch": -5},

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from rotameter.profiler.findings import gpu_idle_communication, gpu_idle_host, gpu_idle_input
+from rotameter.profiler.findings._gpu_words import within_run
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.trace import Trace
+from rotameter.profiler.view import view
 
 Make = Callable[..., Any]
 RULES = (gpu_idle_host, gpu_idle_input, gpu_idle_communication)
@@ -52,6 +54,48 @@ def kinds(run: Any) -> dict[str, float]:
     trace = run.trace()
     found = [f for rule in RULES for f in rule.Advisor().check(trace, Tools())]
     return {f.kind: f.cost_s for f in found}
+
+
+def test_waits_before_and_after_the_run_save_nothing(made_run: Make) -> None:
+    run = training(made_run, gap_s=0.005)  # 3 s
+    for at in (-4.0, 7.0):
+        run.interval("kernel", "w0", at, at + 0.01, lane="device 0 stream 7", name="mm")
+    trace = run.trace()
+    (found,) = gpu_idle_host.Advisor().check(trace, Tools())
+    assert found.cost_s == pytest.approx(1.0, abs=0.02)
+    assert found.title.startswith("The GPU waited 1 s (33% of its time) for the host to launch 200")
+    window = next(one for one in found.evidence if one.name == "window")
+    assert window.value == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_saving_is_longer_than_the_run(made_run: Make, rule: Any) -> None:
+    run = made_run(workers=1, threads=1, engine="torch")
+    run.task("r0/step0", "ProfilerStep", "w0", 0.0, 2.0)
+    for at in (-1.0, 1.0, 4.0):
+        run.interval("kernel", "w0", at, at + 0.01, lane="device 0 stream 7", name="mm")
+    kind, lane, name = {
+        gpu_idle_host: ("span", "thread 1", "aten::mm"),
+        gpu_idle_input: ("span", "thread 1", LOADER),
+        gpu_idle_communication: ("communication", "device 0 stream 20", "ncclDevKernel_AllReduce"),
+    }[rule]
+    run.interval(kind, "w0", -0.9, 0.99, lane=lane, name=name)
+    run.interval(kind, "w0", 1.1, 3.99, lane=lane, name=name)
+    for found in rule.Advisor().check(run.trace(), Tools()):
+        assert found.cost_s <= 2.0
+        assert max(found.cost_s_interval80) <= 2.0
+        said = float(found.title.split("waited ")[1].split(" ")[0])
+        assert said <= (2.0 if " s (" in found.title else 1000)
+
+
+def test_the_host_is_late_only_by_what_the_run_says(made_run: Make) -> None:
+    trace = training(made_run, gap_s=0.005).trace()
+    causes = {"idle_s": 1.0, "host_wait_s": 1.0}
+    some = {"idle_causes": {"idle_s": 1.0, "host_wait_s": 0.0}}
+    device = {"device": 0, "breakdown": {"idle_causes": causes}, "whole": some, "in_run": some}
+    meta = {**trace.meta, "device_timeline": {"ranks": [{"worker": "w0", "devices": [device]}]}}
+    tables = {name: trace.table(name).to_pylist() for name in ("tasks", "intervals", "workers")}
+    assert gpu_idle_host.Advisor().check(Trace.from_tables(tables, meta), Tools()) == []
 
 
 def test_waiting_for_batches_is_input(made_run: Make) -> None:
@@ -110,3 +154,8 @@ def test_traces_without_devices_are_no_error(made_run: Make) -> None:
         assert rule.Advisor().check(Trace.from_tables({}), Tools()) == []
         rows = [{"kind": "kernel", "start_ns": 1, "end_ns": 2}]
         assert rule.Advisor().check(Trace.from_tables({"intervals": rows}), Tools()) == []
+
+
+def test_the_bounds_of_a_saving_lie_within_the_run(made_run: Make) -> None:
+    seen = view(training(made_run, gap_s=0.005).trace())
+    assert within_run(seen, -1.0, 99.0) == (0.0, pytest.approx(seen.makespan))

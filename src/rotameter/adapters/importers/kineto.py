@@ -145,7 +145,7 @@ class Importer:
         devices = _properties(header)
         worker = self._worker(rank, linked, (start, end), file)
         shown = add_rows(
-            build, linked, columns.memory(), worker, file.stem, self._taken, base
+            build, linked, columns.memory(), worker, self.name, self._taken, base
         )  # fmt: skip
         used = [int(number) for number in np.unique(linked.work.device)]
         self._note_worker(worker, linked, (start, end), used, devices)
@@ -156,7 +156,7 @@ class Importer:
                 "worker": worker,
                 "rank": rank,
                 "file": PurePath(file.name).name,
-                **analyse(linked.work, linked.host, spans, devices),
+                **analyse(linked.work, linked.host, spans, devices, _run(linked)),
             }
         )
         self._files.append(_about(file, header, columns, worker, rank, world, devices))
@@ -210,6 +210,14 @@ def _edges(linked: Linked) -> tuple[int, int]:
     parts = (linked.rows["start"], linked.rows["end"], linked.work.start, linked.work.end)
     known = [part for part in parts if len(part)]
     return min(int(part.min()) for part in known), max(int(part.max()) for part in known)
+
+
+def _run(linked: Linked) -> tuple[int, int] | None:
+    """Give from when to when tasks ran; None where the whole process is the only one."""
+    if not len(linked.tasks):
+        return None
+    rows, tasks = linked.rows, linked.tasks
+    return int(rows["start"][tasks].min()), int(rows["end"][tasks].max())
 
 
 def _process(linked: Linked) -> str:

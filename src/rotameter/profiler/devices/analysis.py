@@ -7,7 +7,13 @@ from itertools import islice
 from typing import Any
 
 from rotameter.profiler.devices.bounds import fully_overlapped, host_activity
-from rotameter.profiler.devices.breakdown import breakdown, launched_in_steps, seconds, share
+from rotameter.profiler.devices.breakdown import (
+    breakdown,
+    launched_in_steps,
+    seconds,
+    share,
+    window_of,
+)
 from rotameter.profiler.devices.idle import device_idle, stream_idle
 from rotameter.profiler.devices.kernels import kernels
 from rotameter.profiler.devices.queue import queue_lengths
@@ -27,6 +33,7 @@ def analyse(
     host: Host,
     steps: tuple[Ints, Ints],
     properties: Mapping[int, Mapping[str, Any]],
+    run: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
     """Say where one process's device time went.
 
@@ -38,6 +45,9 @@ def analyse(
         Starts and ends of the recorded steps, ns.
     properties : mapping of int to mapping
         Of each device, as the trace gives them.
+    run : tuple of int, optional
+        When the process's tasks ran, ns: ``in_run`` is of this time. Devices may work before and
+        after.
 
     Returns
     -------
@@ -55,6 +65,7 @@ def analyse(
             steps,
             properties.get(number, {}),
             span,
+            run,
         )
         for number, rows in islice(groups_of(work.device), _DEVICES_KEPT)
     ]
@@ -76,14 +87,14 @@ def _device(
     steps: tuple[Ints, Ints],
     properties: Mapping[str, Any],
     span: int,
+    run: tuple[int, int] | None,
 ) -> dict[str, Any]:
     busy = union(work.start, work.end)
     window = int(busy[1][-1] - busy[0][0])
     chosen = launched_in_steps(work, *steps)
     mine = work if chosen is None else work.take(chosen)
-    parts = breakdown(mine)
-    limits = int(mine.start.min()), int(mine.end.max())
-    active = host_activity(host, limits)
+    counted = _divided(mine, host)
+    whole = counted if len(mine) == len(work) else _divided(work, host)
     streams = stream_idle(mine)
     queues = {row.pop("stream"): row for row in queue_lengths(mine)}
     for row in streams:
@@ -101,16 +112,37 @@ def _device(
         "breakdown": {
             "of": "all device work" if chosen is None else "work launched in the recorded steps",
             "left_out": len(work) - len(mine),
-            **parts,
-            "idle_causes": device_idle(mine),
-            "host": active,
-            "fully_overlapped": fully_overlapped(parts, active["busiest_s"]),
+            **counted,
         },
+        "whole": whole,
+        "in_run": _in_run(work, host, run, whole),
         "streams": streams[:_STREAMS_KEPT],
         "streams_left_out": max(0, len(streams) - _STREAMS_KEPT),
         "kernels": kernels(mine, properties),
         "transfers": transfers(work),
     }
+
+
+def _divided(work: Work, host: Host, limits: tuple[int, int] | None = None) -> dict[str, Any]:
+    """Divide a device's time, say why it was idle, and how little it could take."""
+    parts = breakdown(work, limits)
+    active = host_activity(host, window_of(work, limits))
+    return {
+        **parts,
+        "idle_causes": device_idle(work, limits),
+        "host": active,
+        "fully_overlapped": fully_overlapped(parts, active["busiest_s"]),
+    }
+
+
+def _in_run(
+    work: Work, host: Host, run: tuple[int, int] | None, whole: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Divide what of a device's time lies in the run; None where it worked before or after only."""
+    if run is None or window_of(work) == window_of(work, run):
+        return whole
+    low, high = window_of(work, run)
+    return _divided(work, host, run) if high > low else None
 
 
 def smaller(one: dict[str, Any], kernels_kept: int = 10) -> dict[str, Any]:
@@ -137,8 +169,8 @@ def _words(devices: Sequence[Mapping[str, Any]]) -> str:
     """Say in one sentence what the devices did."""
     if not devices:
         return NO_ACTIVITY
-    worst = max(devices, key=lambda one: one["breakdown"]["idle_s"])
-    parts = worst["breakdown"]
+    worst = max(devices, key=lambda one: one["whole"]["idle_s"])
+    parts = worst["whole"]
     shares = parts["shares"]
     if shares["idle"] is None:
         return f"device {worst['device']}: its work lasts no measurable time"

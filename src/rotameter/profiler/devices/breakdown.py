@@ -12,10 +12,11 @@ from rotameter.profiler.devices.timeline import (
     partition,
     subtract,
     union,
+    within,
 )
 from rotameter.profiler.devices.work import COMMUNICATION, COMPUTE, COPY, Work
 
-__all__ = ["breakdown", "launched_in_steps", "seconds", "share", "spans_of"]
+__all__ = ["breakdown", "launched_in_steps", "seconds", "share", "spans_of", "window_of"]
 
 _NAMES = {COMPUTE: "compute", COMMUNICATION: "communication", COPY: "copy"}
 
@@ -48,6 +49,15 @@ def spans_of(work: Work, kind: int) -> Spans:
     return union(work.start[rows], work.end[rows])
 
 
+def window_of(work: Work, limits: tuple[int, int] | None = None) -> tuple[int, int]:
+    """Give when a device's first work began and its last ended, cut to limits; ns.
+
+    The second lies before the first where no such time lies within the limits.
+    """
+    low, high = int(work.start.min()), int(work.end.max())
+    return (low, high) if limits is None else (max(low, limits[0]), min(high, limits[1]))
+
+
 def launched_in_steps(work: Work, step_start: Ints, step_end: Ints) -> Any:
     """Say which work belongs to whole recorded steps.
 
@@ -67,8 +77,14 @@ def launched_in_steps(work: Work, step_start: Ints, step_end: Ints) -> Any:
     return chosen if chosen.any() else None
 
 
-def breakdown(work: Work) -> dict[str, Any]:
+def breakdown(work: Work, limits: tuple[int, int] | None = None) -> dict[str, Any]:
     """Divide the time of one device, from the start of its first work to the end of its last.
+
+    Parameters
+    ----------
+    work : Work
+    limits : tuple of int, optional
+        Only what of that window lies between these times, ns.
 
     Returns
     -------
@@ -87,9 +103,10 @@ def breakdown(work: Work) -> dict[str, Any]:
     >>> breakdown(work)["shares"]["overlap_of_communication"]
     0.5
     """
-    sets = [spans_of(work, kind) for kind in (COMPUTE, COMMUNICATION, COPY)]
-    busy = union(work.start, work.end)
-    window = int(busy[1][-1] - busy[0][0])
+    sets = [within(spans_of(work, kind), limits) for kind in (COMPUTE, COMMUNICATION, COPY)]
+    low, high = window_of(work, limits)
+    busy = within(union(work.start, work.end), limits)
+    window = max(0, high - low)
     compute, communication, copy = (length(spans) for spans in sets)
     overlap = length(intersect(sets[COMPUTE], sets[COMMUNICATION]))
     bare = length(subtract(sets[COMMUNICATION], sets[COMPUTE]))

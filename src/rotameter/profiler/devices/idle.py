@@ -59,10 +59,18 @@ def _sum(low: Ints, high: Ints, cause: Ints) -> dict[str, Any]:
     }
 
 
-def device_idle(work: Work) -> dict[str, Any]:
-    """Divide the idle time of one device (no stream has work) by cause."""
+def device_idle(work: Work, limits: tuple[int, int] | None = None) -> dict[str, Any]:
+    """Divide the idle time of one device (no stream has work) by cause.
+
+    Of a gap that reaches beyond the limits (ns) the part within them counts; its cause is that of
+    the whole gap.
+    """
     low, high, launch, _ = _following(work)
-    return _sum(low, high, gap_causes(low, high, launch))
+    cause = gap_causes(low, high, launch)
+    if limits is not None:
+        low = np.clip(low, *limits)
+        high = np.clip(high, *limits)
+    return _sum(low, high, cause)
 
 
 def stream_idle(work: Work) -> list[dict[str, Any]]:

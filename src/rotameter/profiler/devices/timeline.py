@@ -23,6 +23,7 @@ __all__ = [
     "partition",
     "subtract",
     "union",
+    "within",
 ]
 
 Ints = NDArray[np.int64]
@@ -125,6 +126,18 @@ def clip(start: Ints, end: Ints, low: int, high: int) -> Spans:
     lo, hi = np.maximum(start, low), np.minimum(end, high)
     real = hi > lo
     return lo[real], hi[real]
+
+
+def within(spans: Spans, limits: tuple[int, int] | None) -> Spans:
+    """Give what of disjoint, sorted intervals lies between two times; all of it without such.
+
+    Examples
+    --------
+    >>> lo, hi = within((np.array([0, 8]), np.array([3, 9])), (2, 5))
+    >>> lo.tolist(), hi.tolist()
+    ([2], [3])
+    """
+    return spans if limits is None else clip(*spans, *limits)
 
 
 def partition(sets: Sequence[Spans]) -> dict[int, int]:

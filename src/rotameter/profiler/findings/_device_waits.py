@@ -8,6 +8,9 @@ A gap in computing is put down by what went on during it:
 * copies between host and device;
 * the host, for the rest, as far as the profile says that the work that ends gaps was launched late.
 
+Only what lies in the run counts, from the worker's first task to its last: what a device did or
+waited for before and after makes no run shorter.
+
 Idle causes and exposed communication as in Holistic Trace Analysis; the rule about messages that
 outlast a gap keeps a slow host from being taken for slow communication.
 """
@@ -29,7 +32,7 @@ from rotameter.profiler.devices.timeline import (
     subtract,
     union,
 )
-from rotameter.profiler.gpu import listed, mapping, number, ranks
+from rotameter.profiler.gpu import divided, listed, mapping, number, ranks
 from rotameter.profiler.view import encode
 
 if TYPE_CHECKING:
@@ -60,7 +63,7 @@ class DeviceWaits:
     ----------
     worker, device : str
     window_s : float
-        From the first work or wait for input to the last work.
+        From the first work or wait for input to the last work, in the run.
     compute_s : float
     input_s, communication_s, copy_s, host_s : float
         Gaps in computing, by cause.
@@ -117,7 +120,7 @@ def _device_waits(seen: View) -> list[DeviceWaits]:
     is_span = kind == code.get("span", -2)
     labels = sorted({one for one in devices if one is not None})
     device = np.array([labels.index(d) if d is not None else -1 for d in devices])[lane]
-    late, steps = _late(seen.meta), _steps(seen)
+    late, steps, (whole, runs) = _late(seen.meta), _steps(seen), _runs(seen)
     found = []
     for who in range(len(workers)):
         here = worker == who
@@ -129,7 +132,10 @@ def _device_waits(seen: View) -> list[DeviceWaits]:
                 for text, number in code.items()
                 if text != "span"
             }
-            counts = {text: int((mine & (kind == number)).sum()) for text, number in code.items()}
+            run = runs.get(workers[who], whole)
+            inside = (end >= run[0]) & (start <= run[1])
+            own, loading = mine & inside, int((loader & inside).sum())
+            counts = {text: int((own & (kind == number)).sum()) for text, number in code.items()}
             inputs = union(start[loader], end[loader])
             found.append(
                 _one(
@@ -138,7 +144,8 @@ def _device_waits(seen: View) -> list[DeviceWaits]:
                     parts,
                     inputs,
                     steps.get(workers[who], _NONE),
-                    (counts.get("kernel", 0), counts.get("communication", 0), int(loader.sum())),
+                    run,
+                    (counts.get("kernel", 0), counts.get("communication", 0), loading),
                     late.get((workers[who], labels[what].removeprefix("device ")), 1.0),
                 )
             )
@@ -154,6 +161,7 @@ def _one(
     parts: dict[str, Spans],
     inputs: Spans,
     steps: Spans,
+    run: tuple[int, int],
     counts: tuple[int, int, int],
     late: float,
 ) -> DeviceWaits | None:
@@ -178,6 +186,12 @@ def _one(
     waits["input"] = intersect(rest, clip(*inputs, low, high))
     # While a message is under way that outlasts the gap, computing waits for the host.
     own = subtract(gaps, union(*(np.concatenate(s) for s in zip(*waits.values(), strict=True))))
+    # What a gap waits for may lie beyond the run's end, so that it is cut only now.
+    low, high = max(low, run[0]), min(high, run[1])
+    if high <= low:
+        return None
+    waits = {text: clip(*spans, low, high) for text, spans in waits.items()}
+    own, compute, messages = (clip(*spans, low, high) for spans in (own, compute, messages))
     seconds = {text: length(spans) / 1e9 for text, spans in waits.items()}
     uncovered = _uncovered(compute, messages, waits["communication"], own, steps)
     kernels, sent, loads = counts
@@ -236,11 +250,31 @@ def _steps(seen: View) -> dict[str, Spans]:
         rows = np.flatnonzero(seen.ran & (seen.worker == code))
         rows = rows[np.argsort(start[rows], kind="stable")]
         low, high = (
-            (np.round(side[rows] * 1e9) + seen.origin_ns).astype(np.int64) for side in (start, end)
+            np.round(side[rows] * 1e9).astype(np.int64) + seen.origin_ns for side in (start, end)
         )
         if len(low) > 1 and (low[1:] >= high[:-1] - 1000).all():
             made[name] = (low, high)
     return made
+
+
+def _runs(seen: View) -> tuple[tuple[int, int], dict[str, tuple[int, int]]]:
+    """Give from when to when tasks ran, of all workers and of each: the run; ns.
+
+    Without such times nothing limits it.
+    """
+    timed = seen.ran & ~np.isnan(seen.started) & ~np.isnan(seen.ended)
+    start, end = (
+        np.round(np.where(timed, side, 0.0) * 1e9).astype(np.int64) + seen.origin_ns
+        for side in (seen.started, seen.ended)
+    )
+    made = {
+        name: (int(start[rows].min()), int(end[rows].max()))
+        for code, name in enumerate(seen.workers)
+        if (rows := timed & (seen.worker == code)).any()
+    }
+    if not timed.any():
+        return (-(1 << 62), 1 << 62), made
+    return (int(start[timed].min()), int(end[timed].max())), made
 
 
 def _gaps(compute: Spans, low: int, high: int) -> Spans:
@@ -271,7 +305,7 @@ def _late(meta: dict[str, Any]) -> dict[tuple[str, str], float]:
     found: dict[tuple[str, str], float] = {}
     for rank in ranks(meta):
         for device in listed(rank.get("devices")):
-            causes = mapping(mapping(mapping(device).get("breakdown")).get("idle_causes"))
+            causes = mapping(divided(mapping(device), "in_run").get("idle_causes"))
             idle, late = number(causes.get("idle_s")), number(causes.get("host_wait_s"))
             if idle and late is not None:
                 label = mapping(device).get("device")

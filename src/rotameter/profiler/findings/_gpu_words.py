@@ -16,7 +16,7 @@ from rotameter.values import Evidence
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Wait", "find_wait"]
+__all__ = ["Wait", "find_wait", "within_run"]
 
 
 class Wait:
@@ -57,7 +57,11 @@ class Wait:
             *more,
             Evidence("computing", round(one.compute_s, 6), "s", "union of kernels", one.kernels),
             Evidence(
-                "window", round(one.window_s, 6), "s", "first to last work of the device", None
+                "window",
+                round(one.window_s, 6),
+                "s",
+                "first to last work of the device, in the run",
+                None,
             ),
             Evidence("devices", len(self.devices), "", "in the profile", len(self.devices)),
         )
@@ -67,9 +71,15 @@ class Wait:
         return {
             "severity": severity_of(self.seen, self.cost_s),
             **price(self.seen, self.cost_s),
-            "cost_s_interval80": (round(low * self.cost_s, 6), round(high * self.cost_s, 6)),
+            "cost_s_interval80": within_run(self.seen, low * self.cost_s, high * self.cost_s),
             "cost_how": how,
         }
+
+
+def within_run(seen: View, low_s: float, high_s: float) -> tuple[float, float]:
+    """Give the bounds of a saving; no run is shortened by more than it takes."""
+    most = seen.makespan or 0.0
+    return round(max(0.0, min(low_s, most)), 6), round(max(0.0, min(high_s, most)), 6)
 
 
 def find_wait(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.profiler.findings._gpu_words import within_run
 from rotameter.profiler.findings._saved import LARGE_LOSS_RATIO
 from rotameter.profiler.findings.base import price, severity_of, worth_saying
 from rotameter.profiler.replaying.engine import simulate
@@ -203,7 +204,7 @@ def _cost(seen: View, tools: Tools, mine: Mask, held: Floats, asks: Mask) -> dic
     return {
         "severity": severity_of(seen, cost),
         **price(seen, cost),
-        "cost_s_interval80": (round(max(0.0, cost - half), 6), round(cost + half, 6)),
+        "cost_s_interval80": within_run(seen, cost - half, cost + half),
         "cost_how": (
             "replayed with the workers' GPUs as a limit, with and without these requests; the "
             f"replay of the run itself is {100 * abs(off):.1f} % off"

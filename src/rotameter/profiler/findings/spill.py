@@ -8,7 +8,7 @@ import numpy as np
 
 from rotameter.profiler.findings._pressure import Relieved, disk_seconds, run_span
 from rotameter.profiler.findings._replayed import Cost, by_replay
-from rotameter.profiler.findings.base import Tools
+from rotameter.profiler.findings.base import Tools, worth_saying
 from rotameter.profiler.findings.culprit import enough_memory, readable, round_up
 from rotameter.profiler.findings.deaths import LAST_MOMENTS_S
 from rotameter.profiler.findings.root_overproduction import ahead
@@ -46,7 +46,7 @@ class Advisor:
 
     def _cost(self, seen: View, tools: Tools, lost: dict[str, float], workers: Mask) -> Cost | None:
         bound = lost["total_s"] / float(seen.slots or 1.0)
-        if not bound > 0:
+        if not worth_saying(seen, bound):
             return None
         return by_replay(
             seen,
