@@ -113,3 +113,40 @@ def test_what_tracing_took_is_said_first(made_run: Make) -> None:
     assert verdict.notes[0].startswith("Tracing itself took")
     run.meta["overhead"] = {"probe_s": 0.01}
     assert "Tracing itself" not in diagnose(run.trace()).sentence
+
+
+@pytest.mark.parametrize("side", [0.05, 0.3])
+def test_a_chain_with_short_side_tasks_is_no_wide_step(made_run: Make, side: float) -> None:
+    """While each step's result is saved both cores are busy; then the next step runs alone."""
+    run = made_run(workers=2, threads=1)
+    for i in range(20):
+        at = 0.5 * i
+        run.task(f"s{i}", "step", "w0", at, 0.5, ready=at)
+        run.task(f"v{i}", "save", "w1", at + 0.5, side, ready=at + 0.5)
+    finding = only(Advisor().check(run.trace(), Tools()))
+    assert "`step` ran" in finding.title
+    assert finding.cost_s == pytest.approx((20 * 0.5 - 19 * side) / 2, rel=0.1)
+
+
+def test_a_wide_step_of_the_same_function_elsewhere_makes_a_chain_no_wide_step(
+    made_run: Make,
+) -> None:
+    run = made_run(workers=2, threads=1)
+    run.step("step", [0.5] * 16, ready=0.0)
+    for i in range(12):
+        at = 4.0 + 0.5 * i
+        run.task(f"s{i}", "step", "w0", at, 0.5, ready=at)
+        run.task(f"v{i}", "save", "w1", at + 0.5, 0.1, ready=at + 0.5)
+    finding = only(Advisor().check(run.trace(), Tools()))
+    assert finding.cost_s == pytest.approx((12 * 0.5 - 11 * 0.1) / 2, rel=0.1)
+
+
+def test_the_last_wave_of_a_wide_step_stays_its_grain(made_run: Make) -> None:
+    """Whether its tasks were ready at once, or each only as it ran."""
+    for ready in (0.0, None):
+        run = made_run(workers=2, threads=1)
+        for number in range(9):
+            run.step("map", [1.0], ready=ready if ready is not None else float(number // 2))
+        for number, row in enumerate(run.tables["tasks"]):
+            row["task_id"] = f"map-{number}"
+        assert Advisor().check(run.trace(), Tools()) == []

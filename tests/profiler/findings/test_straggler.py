@@ -144,3 +144,62 @@ def test_on_a_crowded_machine_tasks_wait_for_cores(
     tools = Tools(replay=Replayer(trace))
     assert bool(Advisor().check(trace, tools)) is said
     assert bool(tools.notes) is not said
+
+
+def crowded(made_run: Make, longs: list[tuple[float, float]], **more: Any) -> Any:
+    """Tasks of 0.3 s of CPU in half a second, and long ones, while nothing idles."""
+    run = made_run(workers=2, threads=1)
+    run.meta["machines"] = [{"host": "h", "cores": 2}]
+    run.step("map", [0.5] * 20, cpu_s=0.3, **more)
+    for wall, cpu_s in longs:
+        run.step("long", [wall], ready=0.0, cpu_s=cpu_s, **more)
+    for number, row in enumerate(run.tables["tasks"]):
+        row.update(group="map", task_id=f"map-{number}")
+    for tick in range(1, 60):
+        run.sample("h", "cpu_ratio", tick / 2, 1.0)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("longs", "said"),
+    [
+        ([(3.5, 0.55)], False),  # it got a core as rarely as the others, roughly
+        ([(5.0, 0.05)], True),  # far less than the others got: it waited for something else
+        ([(5.0, 3.0)], True),  # far more CPU time than its mates'
+        ([(2.0, 0.9), (2.0, 0.9)], False),  # all that ran slowed at once, to the CPU
+        ([(2.0, 0.9), (0.5, 0.3), (0.5, 0.3), (0.5, 0.3), (0.5, 0.3)], True),
+        ([(2.0, 1.0), (1.2, 1.1), (1.7, 0.9), (1.5, 0.9), (2.4, 1.0)], False),  # a dear setting
+    ],
+)
+def test_on_a_crowded_machine_cpu_time_tells(
+    made_run: Make, longs: list[tuple[float, float]], said: bool
+) -> None:
+    run = crowded(made_run, longs)
+    trace = run.trace()
+    tools = Tools(replay=Replayer(trace))
+    assert bool(Advisor().check(trace, tools)) is said
+    assert bool(tools.notes) is not said
+
+
+def test_what_others_got_meanwhile_tells_how_crowded_it_was(made_run: Make) -> None:
+    """One of ten times the median; so was the other worker's task of another group."""
+    for cpu_s, said in ((0.3, False), (2.0, True)):
+        run = crowded(made_run, [(5.0, 0.4)])
+        run.task("other", "other", "w1", 5.0, 3.0, cpu_s=cpu_s)
+        assert bool(check(Advisor(), run)) is said
+
+
+def test_one_that_computed_on_a_crowded_machine_did_not_hardly_compute(made_run: Make) -> None:
+    (finding,) = check(Advisor(), crowded(made_run, [(6.0, 2.0)]))
+    assert "hardly computed" not in finding.advice
+    assert "waited for a core besides" in finding.advice
+
+
+def test_the_same_work_is_said_only_where_the_data_are_on_record(made_run: Make) -> None:
+    (finding,) = check(Advisor(), late_run(made_run))
+    assert finding.title.endswith("on the same work")
+    run = late_run(made_run)
+    for row in run.tables["tasks"]:
+        row.pop("read_bytes")
+    (finding,) = check(Advisor(), run)
+    assert finding.title.endswith("for no reason on record")

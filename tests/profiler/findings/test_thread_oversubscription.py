@@ -78,3 +78,77 @@ def test_missing_columns(made_run: Make) -> None:
     run.meta.pop("machines")
     assert check(run.trace()) == []
     assert check(Trace.from_tables({})) == []
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "process_s"),
+    [
+        (0.003, 1.0),  # work handed to one helper thread, which had its core
+        (0.02, 0.3),  # the same on a machine that others kept busy
+        (0.01, 0.075),  # sleeps: all that is left are the worker's own threads
+    ],
+)
+@pytest.mark.parametrize("busy", [0.5, 1.0])
+def test_a_task_thread_that_waits_has_no_library_threads(
+    made_run: Make, cpu_s: float, process_s: float, busy: float
+) -> None:
+    run = blas(made_run, cpu_s=cpu_s, process_s=process_s)
+    for tick in range(1, 20):
+        run.sample("h", "cpu_ratio", tick / 2, busy)
+    assert check(run.trace()) == []
+
+
+def test_cores_that_idle_are_not_too_few(made_run: Make) -> None:
+    """Two of three seconds nothing used half of the machine: its threads wait for each other."""
+    run = blas(made_run, cpu_s=0.3, process_s=0.75)
+    assert check(run.trace()) == []
+    for tick in range(1, 20):
+        run.sample("h", "cpu_ratio", tick / 2, 0.5)
+    assert check(run.trace()) == []
+
+
+def test_on_a_machine_that_others_fill_it_is_less_sure(made_run: Make) -> None:
+    run = blas(made_run, cpu_s=0.15, process_s=0.42)
+    for tick in range(1, 20):
+        run.sample("h", "cpu_ratio", tick / 2, 1.0)
+    (finding,) = check(run.trace())
+    assert finding.confidence == "medium"
+    (finding,) = check(blas(made_run).trace())
+    assert finding.confidence == "high"
+
+
+def test_a_pool_beside_a_waiting_thread_counts_as_what_ran_at_once(made_run: Make) -> None:
+    """Four of eight cores' worth in each of four processes, whose tasks' threads wait."""
+    run = blas(made_run, cpu_s=0.01, process_s=4.0, workers=4, cores=8)
+    (finding,) = check(run.trace())
+    assert "4 processes of 4 or more" in finding.title
+    # Two at once in each of four processes are not too many for eight.
+    assert check(blas(made_run, cpu_s=0.01, process_s=2.0, workers=4, cores=8).trace()) == []
+
+
+def test_processes_that_take_turns_are_not_beside_each_other(made_run: Make) -> None:
+    run = made_run(workers=2, threads=1)
+    run.meta["machines"] = [{"host": "h", "cores": 2}]
+    for number in range(16):
+        worker = f"w{number % 2}"
+        run.task(
+            f"m{number}", "matmul", worker, number, 1.0, cpu_s=0.8, process_cpu_s=1.8, concurrency=1
+        )
+    assert check(run.trace()) == []
+
+
+def test_the_waste_is_measured_where_some_ran_with_few_beside_them(made_run: Make) -> None:
+    """Alone a task needs 0.6 s of CPU, beside another 1.0 s: 40 % was waiting."""
+    run = made_run(workers=2, threads=1)
+    run.meta["machines"] = [{"host": "h", "cores": 2}]
+    facts = {"group": "matmul", "concurrency": 1.0}
+    for number in range(4):
+        more = {"cpu_s": 0.33, "process_cpu_s": 0.62, **facts}
+        run.task(f"a{number}", worker="w0", start=0.4 * number, duration=0.4, **more)
+    for number in range(16):
+        more = {"cpu_s": 0.5, "process_cpu_s": 1.05, **facts}
+        start = 2.0 + number // 2
+        run.task(f"b{number}", worker=f"w{number % 2}", start=start, duration=1.0, **more)
+    (finding,) = check(run.trace())
+    assert finding.cost_s == pytest.approx(8 * 0.38, rel=0.15)
+    assert "used that much less" in finding.cost_how

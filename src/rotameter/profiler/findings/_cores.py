@@ -11,9 +11,17 @@ from rotameter.profiler.groups import quantiles
 from rotameter.profiler.view import floats
 
 if TYPE_CHECKING:
-    from rotameter.profiler.view import Floats, Mask, View
+    from rotameter.profiler.view import Codes, Floats, Mask, View
 
-__all__ = ["beside", "controller", "host_cores", "idle_host_cores", "threads_of"]
+__all__ = [
+    "beside",
+    "controller",
+    "host_cores",
+    "idle_cores_beside",
+    "idle_host_cores",
+    "processes_beside",
+    "threads_of",
+]
 
 
 def threads_of(seen: View) -> Floats:
@@ -66,6 +74,85 @@ def beside(seen: View) -> Floats:
         length = seen.ended[mine] - seen.started[mine]
         made[mine] = np.where(length > 0, area / np.where(length > 0, length, 1.0), 1.0)
     seen.memo["beside"] = made
+    return made
+
+
+def processes_beside(seen: View) -> Floats:
+    """Give how many workers of each attempt's machine ran something during it, itself included.
+
+    The mean over its time, swept; NaN = it did not run; shape (n,).
+    """
+    if "processes beside" in seen.memo:
+        kept: Floats = seen.memo["processes beside"]
+        return kept
+    made = np.full(seen.n, np.nan)
+    rows = np.flatnonzero(seen.ran & (seen.worker >= 0))
+    host = _hosts(seen)[seen.worker[rows]]
+    for place in np.unique(host).tolist():
+        mine = rows[host == place]
+        begun, gone = _busy(seen.worker[mine], seen.started[mine], seen.ended[mine])
+        edges = np.unique(np.concatenate([begun, gone]))
+        count = np.searchsorted(np.sort(begun), edges, "right") - np.searchsorted(
+            np.sort(gone), edges, "right"
+        )
+        total = np.concatenate([[0.0], np.cumsum(count[:-1] * np.diff(edges))])
+        length = seen.ended[mine] - seen.started[mine]
+        area = np.interp(seen.ended[mine], edges, total) - np.interp(
+            seen.started[mine], edges, total
+        )
+        made[mine] = np.where(length > 0, area / np.where(length > 0, length, 1.0), 1.0)
+    seen.memo["processes beside"] = made
+    return made
+
+
+def _hosts(seen: View) -> Codes:
+    """Give a number for the machine of each worker; those without one on record share one."""
+    table = seen.table("workers")
+    hosts = dict(zip(table["worker"].to_pylist(), table["host"].to_pylist(), strict=True))
+    places = [hosts.get(name) or "" for name in [*seen.workers, ""]]
+    number = {host: code for code, host in enumerate(sorted(set(places)))}
+    return np.array([number[place] for place in places])
+
+
+def _busy(lane: Codes, start: Floats, end: Floats) -> tuple[Floats, Floats]:
+    """Join the intervals of each lane that touch or overlap; gives their starts and ends."""
+    order = np.lexsort((start, lane))
+    lane, start, end = lane[order], start[order], end[order]
+    stride = float(end.max() - start.min()) + 1.0
+    last = np.maximum.accumulate(end + lane * stride) - lane * stride
+    new = np.concatenate([[True], (lane[1:] != lane[:-1]) | (start[1:] > last[:-1])])
+    first = np.flatnonzero(new)
+    return start[first], last[np.append(first[1:] - 1, len(last) - 1)]
+
+
+def idle_cores_beside(seen: View, rows: Codes) -> Floats:
+    """Give the cores of its own machine that nothing used during each of some attempts.
+
+    Median of the readings; NaN = not sampled then; shape (len(rows),).
+    """
+    if "cpu readings" not in seen.memo:
+        table = seen.table("samples")
+        table = table.filter(pc.equal(table["metric"], "cpu_ratio"))
+        order = np.argsort(seen.seconds(table["at_ns"]), kind="stable")
+        names = np.array(table["subject"].to_pylist(), dtype=object)[order]
+        at, value = seen.seconds(table["at_ns"])[order], floats(table["value"])[order]
+        seen.memo["cpu readings"] = {
+            name: (at[names == name], value[names == name])
+            for name in sorted({n for n in names.tolist() if n is not None})
+        }
+    cores = seen.machines("cores")
+    table = seen.table("workers")
+    hosts = dict(zip(table["worker"].to_pylist(), table["host"].to_pylist(), strict=True))
+    places = [hosts.get(name) or "" for name in [*seen.workers, ""]]
+    made = np.full(len(rows), np.nan)
+    for number, row in enumerate(rows.tolist()):
+        host = places[seen.worker[row]]
+        at, value = seen.memo["cpu readings"].get(host, (np.zeros(0), np.zeros(0)))
+        # A reading is about the half second before it.
+        low = np.searchsorted(at, seen.started[row], "right")
+        high = np.searchsorted(at, seen.ended[row] + 0.5, "right")
+        if high > low and host in cores:
+            made[number] = cores[host] * (1.0 - float(np.median(value[low:high])))
     return made
 
 

@@ -33,6 +33,11 @@ __all__ = ["Advisor"]
 SHORT_GAP_S = 0.02
 """Shorter stretches without work are the engine's latency, not the workflow's shape."""
 
+CLOCKS_S = 0.005
+
+SIDE_BY_SIDE = 0.75
+"""A step is wide where this part of what fits ran, or could, at once; others may hold the rest."""
+
 SHIPPED_S = 1.0
 """After a graph full of data has come, its first tasks still have to travel and be unpacked."""
 
@@ -287,8 +292,7 @@ def _last_waves(seen: View, line: Timeline) -> tuple[Floats, Floats]:
     grain_s : ndarray of float64, shape (n_segments,)
         Median duration of the wide step's task that ends last before each segment's end.
     """
-    count = np.bincount(seen.group[seen.ran & (seen.group >= 0)], minlength=len(seen.groups) + 1)
-    wide = seen.ran & (count >= 2 * places(seen))[seen.group] & (seen.group >= 0)
+    wide = _wide(seen)
     plain = line.running - line.count(seen.started[wide], seen.ended[wide])
     rows = np.flatnonzero(wide)
     if not rows.size:
@@ -297,6 +301,48 @@ def _last_waves(seen: View, line: Timeline) -> tuple[Floats, Floats]:
     median = group_median(seen, seen.wall, seen.ran)[seen.group[rows]]
     at = np.searchsorted(seen.ended[rows], line.start + line.dt + 1e-9, "right") - 1
     return plain, np.where(at >= 0, median[np.maximum(at, 0)], 0.0)
+
+
+def _wide(seen: View) -> Mask:
+    """Say which attempts belong to a stretch of many of their group, ready or running side by side.
+
+    Many that follow each other, as the steps of a chain do, are no wide step, however many.
+    """
+    found = np.zeros(seen.n, dtype=bool)
+    fits = places(seen)
+    rows = np.flatnonzero(seen.ran & (seen.group >= 0))
+    ready = np.fmin(seen.ready, seen.started)
+    # The next of a chain is ready when the one before ends, give or take the clocks' difference.
+    ends = seen.ended - np.minimum(CLOCKS_S, 0.1 * (seen.ended - seen.started))
+    for group in np.unique(seen.group[rows]).tolist():
+        mine = rows[seen.group[rows] == group]
+        if len(mine) < 2 * fits[group]:
+            continue
+        mine = mine[np.argsort(ready[mine], kind="stable")]
+        found[mine] = _in_waves(ready[mine], ends[mine], float(fits[group]))
+    return found
+
+
+def _in_waves(ready: Floats, ends: Floats, fits: float) -> Mask:
+    """Say which of a group's attempts, in order of readiness, are of a wide stretch."""
+    side_by_side = max(2.0, SIDE_BY_SIDE * fits)
+    last = np.maximum.accumulate(ends)
+    new = np.concatenate([[True], ready[1:] > last[:-1]])
+    stretch = np.cumsum(new) - 1
+    # How many were ready or running when each became ready, itself included.
+    beside = np.arange(1, len(ready) + 1) - np.searchsorted(np.sort(ends), ready, "right")
+    most = np.zeros(stretch[-1] + 1)
+    np.maximum.at(most, stretch, beside)
+    # What is given out as cores become free is ready no sooner: its waves follow each other.
+    first = np.flatnonzero(new)
+    pause = ready[first[1:]] - last[first[1:] - 1]
+    apart = (most[:-1] < side_by_side) | (pause > SHORT_GAP_S)
+    waves = np.concatenate([[0], np.cumsum(apart)])[stretch]
+    widest = np.zeros(waves[-1] + 1)
+    np.maximum.at(widest, waves, most[stretch])
+    wide = (np.bincount(waves) >= 2 * fits) & (widest >= side_by_side)
+    made: Mask = wide[waves]
+    return made
 
 
 def _lasting(line: Timeline, mask: Mask, waves: tuple[Floats, Floats, Mask] | None) -> Mask:
