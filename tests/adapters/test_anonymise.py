@@ -213,3 +213,87 @@ def test_inputs_of_other_tools(tmp_path: Path) -> None:
         assert MARK.encode() not in place, name
         done += 1
     assert done >= 5
+
+
+def _kineto() -> Trace:
+    from rotameter.adapters.importers.kineto import Importer
+    from rotameter.testing import import_bytes
+
+    at = 1_700_000_000_000_000
+    place = {"device": 0, "stream": 7}
+
+    def event(cat: str, name: str, ts: int, dur: int, tid: int, **args: Any) -> dict[str, Any]:
+        return {"ph": "X", "cat": cat, "name": name, "pid": 9 if tid == 1 else 0, "tid": tid,
+                "ts": at + ts, "dur": dur, "args": args}  # fmt: skip
+
+    events = [
+        event("user_annotation", f"ProfilerStep#{MARK}", 0, 900, 1),
+        event("cuda_runtime", "cudaLaunchKernel", 5, 2, 1, correlation=1),
+        event("kernel", f"{MARK}_gemm", 20, 50, 7, **place, correlation=1),
+        event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 300, 10, 7, **place, bytes=5000),
+        event("kernel", "ncclDevKernel_AllReduce", 310, 50, 8, device=0, stream=8),
+        {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 9, "tid": 1, "ts": at,
+         "s": "t", "args": {"Device Type": 1, "Device Id": 0, "Total Allocated": 50, "Bytes": 5}},
+    ]  # fmt: skip
+    model = {"id": 0, "name": "NVIDIA A100-SXM4-80GB", "numSms": 108, "warpSize": 32}
+    header = {"schemaVersion": 1, "deviceProperties": [model], "distributedInfo": {"rank": 0}}
+    document = {**header, "traceEvents": events}
+    return import_bytes(Importer, {f"{MARK}.json": json.dumps(document).encode()})
+
+
+def _leaves(value: Any) -> list[Any]:
+    items = value.values() if isinstance(value, dict) else value
+    if isinstance(value, (dict, list)):
+        return [leaf for item in items for leaf in _leaves(item)]
+    return [value]
+
+
+def _keys(value: Any) -> set[str]:
+    found = set(value) if isinstance(value, dict) else set()
+    items = value.values() if isinstance(value, dict) else value
+    return found.union(*(_keys(item) for item in items if isinstance(item, (dict, list))))
+
+
+def test_a_gpu_timeline_keeps_its_figures_and_loses_its_names() -> None:
+    trace = _kineto()
+    bare = anonymise(trace, key=KEY)
+    whole, kept = trace.meta["device_timeline"], bare.meta["device_timeline"]
+    assert MARK not in json.dumps(bare.meta) and MARK not in str(bare.table("intervals"))
+    assert bare.meta["anonymised"]["texts_of_timeline"] == 0, "a word that is not on the list"
+    assert _keys(kept) == _keys(whole) and len(_leaves(kept)) == len(_leaves(whole))
+    for one, other in zip(_leaves(whole), _leaves(kept), strict=True):
+        assert one == other or any(word in one for word in (MARK, "nccl", "rank 0"))
+    was, now = stats(trace)["devices"], stats(bare)["devices"]
+    assert [{**row, "worker": None} for row in was] == [{**row, "worker": None} for row in now]
+    assert now[0]["worker"] == bare.table("tasks")["worker"][0].as_py() != "rank 0"
+    kernels = {one["name"] for one in kept["ranks"][0]["devices"][0]["kernels"]["top"]}
+    assert kernels and kernels <= set(bare.table("intervals")["name"].to_pylist())
+    lanes = set(bare.table("intervals")["lane"].to_pylist())
+    assert {"device 0 stream 7", "device 0 stream 8"} < lanes
+    (flow,) = bare.table("flows").to_pylist()
+    assert (flow["object"], flow["tier"], flow["peer"]) == ("device 0", "pinned", "host")
+    (sample,) = bare.table("samples").to_pylist()
+    assert sample["subject"] == f"{now[0]['worker']} device 0"
+    assert sample["metric"] == "allocator_allocated_bytes"
+
+
+def test_a_timeline_of_someone_else_tells_nothing() -> None:
+    deep: Any = MARK
+    for _ in range(50):
+        deep = [deep]
+    ranks = [{"worker": f"{MARK}1", "rank": 3, MARK: 1.0, "words": f"device {MARK}", "file": MARK,
+              "devices": [{"name": f"NVIDIA {MARK}", "device": MARK, "busy_s": 2.0,
+                           "kernels": {"top": [{"name": MARK, "why": MARK}]},
+                           "transfers": {"series": {MARK: [[0, 1]]}}, "streams": deep}]},
+             MARK]  # fmt: skip
+    for timeline in ({"ranks": ranks}, MARK, [MARK], {"ranks": MARK}, {MARK: {}}, 5):
+        bare = anonymise(Trace.from_tables({}, {"device_timeline": timeline}), key=KEY)
+        assert MARK not in json.dumps(bare.meta)
+    bare = anonymise(Trace.from_tables({}, {"device_timeline": {"ranks": ranks}}), key=KEY)
+    assert bare.meta["device_timeline"]["ranks"][0]["rank"] == 3
+    assert bare.meta["anonymised"]["texts_of_timeline"] == 7
+
+
+def test_the_makespan_that_an_input_states_stays() -> None:
+    trace = Trace.from_tables({"tasks": [{"task_id": "a", "wall_s": 1.0}]}, {"makespan_s": 7.5})
+    assert stats(anonymise(trace))["makespan_s"] == 7.5

@@ -5,20 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from rotameter.cli.anonymise import anonymise
 from rotameter.errors import RotameterError, UsageError, WouldOverwrite
 from rotameter.profiler.store import open_trace
+from rotameter.profiler.trace import Trace
 
 CSV = "id,task_type,wall_s,user,start\nannsjob,x,5,ann,1704189600\n"
 
 
-def call(*words: str) -> None:
+def call(*words: str) -> Result:
     result = CliRunner().invoke(anonymise, list(words), standalone_mode=False)
     if isinstance(result.exception, RotameterError):
         raise result.exception
     assert result.exception is None, result.exception
+    return result
 
 
 @pytest.fixture
@@ -58,3 +60,15 @@ def test_a_trace_and_a_table(source: str, tmp_path: Path) -> None:
 def test_wrong_words(source: str, tmp_path: Path, words: list[str]) -> None:
     with pytest.raises(UsageError):
         call(source, str(tmp_path / "o.rmt"), *words)
+
+
+def test_what_is_left_out_is_said(source: str, tmp_path: Path) -> None:
+    said = call(source, str(tmp_path / "o.rmt")).stderr
+    assert "Left out, since they may hold names: input" in said and "timeline" not in said
+    assert "Left out" not in call(source, str(tmp_path / "o.csv")).stderr
+    timeline = {"ranks": [{"words": "ann's device"}]}
+    Trace.from_tables({"tasks": [{"task_id": "a"}]}, {"device_timeline": timeline}).save(
+        str(tmp_path / "k.rmt")
+    )
+    said = call(str(tmp_path / "k.rmt"), str(tmp_path / "p.rmt")).stderr
+    assert "Left out of the GPU timeline: 1 text" in said

@@ -16,10 +16,10 @@ def words(text: str) -> list[str]:
 
 _SOURCES = frozenset(
     words(
-        "worker scheduler slot launcher process client table slurm nextflow snakemake "
-        "dask_stream dask_report kineto chrome_trace wfformat parsl taskvine swf otlp nsys "
-        "execution_trace darshan python dask torch otel pbs lsf htcondor sge airflow prefect "
-        "ray"
+        "worker scheduler slot launcher process client table slurm nextflow snakemake dask_stream "
+        "dask_report kineto chrome_trace wfformat parsl taskvine swf otlp nsys execution_trace "
+        "darshan datalife dayu dftracer graphml spm python dask torch otel pbs lsf htcondor sge "
+        "airflow prefect ray"
     )
 )
 _OPS = frozenset(
@@ -34,6 +34,7 @@ _METRICS = frozenset(
         "cpu_percent cpu_ratio memory_bytes rss_bytes vmem_bytes vms_bytes uss_bytes "
         "pss_bytes peak_vmem_bytes managed_bytes spilled_bytes event_loop_s executing ready "
         "io_read_bytes io_write_bytes net_read_bytes net_write_bytes gpu_percent "
+        "allocator_allocated_bytes allocator_reserved_bytes bandwidth_bytes_per_s "
         "gpu_memory_bytes power_w energy_j threads occupancy_s mean_load vol_ctxt inv_ctxt"
     )
 )
@@ -48,7 +49,12 @@ COLUMN_WORDS: dict[str, frozenset[str]] = {
     "energy_meter": frozenset(("rapl", "nvml", "ipmi", "cray_pm", "estimate")),
     "medium": frozenset(MEDIA),
     "op": _OPS,
-    "tier": frozenset(("memory", "disk", "device", "tmpfs", "ssd", "hdd", "nfs", "object_store")),
+    "tier": frozenset(
+        words(
+            "memory disk device tmpfs ssd hdd nfs object_store pinned pageable managed none unknown"
+        )
+    ),
+    "peer": frozenset(("host", "another device")),
     "metric": _METRICS,
     "source": _SOURCES,
     "action": frozenset(

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter import __version__
+from rotameter.adapters._anonymise_devices import DEVICE_LABEL, Timeline
 from rotameter.adapters._anonymise_words import (
     COLUMN_WORDS,
     ERRORS,
@@ -38,6 +39,7 @@ __all__ = ["Pseudonyms", "anonymise"]
 _KEY_BYTES = 8
 _DIGITS = 12
 _VERSION = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,3}(?:(?:a|b|rc|\.dev|\.post)\d{1,6})?")
+_OF_WORKER = re.compile(r"(.+) (host|device \d{1,6})", re.S)
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]{0,20})://(.*)", re.S)
 
 # Column → what a value in it is, for the word in front of its pseudonym.
@@ -157,7 +159,7 @@ def anonymise(trace: Trace, *, key: bytes | None = None, shift_ns: int | None = 
                 values = pc.add(values, by_ns)
             made = made.set_column(at, made.schema.field(at), values)
         tables[table] = made
-    return Trace(tables, _meta(trace.meta, names, by_ns))
+    return Trace(tables, _meta(trace.meta, names, by_ns, known))
 
 
 def _shift(trace: Trace, shift_ns: int | None) -> int:
@@ -199,6 +201,10 @@ def _renamer(
             return names.error(text)
         if column == "version" and _VERSION.fullmatch(text):
             return text
+        if column in ("object", "lane") and DEVICE_LABEL.fullmatch(text):
+            return text
+        if column == "subject" and (part := _OF_WORKER.fullmatch(text)) and part[1] in known:
+            return f"{names.of(part[1], known[part[1]])} {part[2]}"
         if column in _REFERRING and text in known:
             return names.of(text, known[text])
         if column in _PATHS and ("/" in text or "\\" in text):
@@ -237,13 +243,15 @@ _NUMBERS = frozenset(
     words(
         "schema segments records dropped dropped_unsaid faults saved merged_from in out "
         "merged rejected files cores memory_bytes pid exit_code signal started_ns ended_ns "
-        "start_ns encode_s probe_s count"
+        "start_ns encode_s probe_s count makespan_s"
     )
 )
 _DROPPED_TEXTS = ("warnings", "not_measured", "processes")
 
 
-def _meta(meta: Mapping[str, Any], names: Pseudonyms, by_ns: int) -> dict[str, Any]:
+def _meta(
+    meta: Mapping[str, Any], names: Pseudonyms, by_ns: int, known: Mapping[str, str]
+) -> dict[str, Any]:
     """Keep of the metadata what is a known number or word; say how much was left out."""
     made: dict[str, Any] = {}
     for key in ("origin", "engine", "time_base"):
@@ -266,10 +274,19 @@ def _meta(meta: Mapping[str, Any], names: Pseudonyms, by_ns: int) -> dict[str, A
         made["scale"] = {
             names.of(str(k), "scale"): v for k, v in meta["scale"].items() if _is_number(v)
         }
+    timeline = Timeline(
+        _renamer("tasks", "worker", names, known),
+        _renamer("intervals", "name", names, known),
+        names.path,
+        lambda text: names.of(text, "device"),
+    )
+    if isinstance(meta.get("device_timeline"), Mapping):
+        made["device_timeline"] = timeline.of(meta["device_timeline"])
     left = sum(len(meta[key]) for key in _DROPPED_TEXTS if isinstance(meta.get(key), (list, tuple)))
     made["anonymised"] = {
         "rotameter": __version__,
-        "texts_left_out": left,
+        "texts_left_out": left + timeline.left_out,
+        "texts_of_timeline": timeline.left_out,
         "times_shifted": bool(by_ns),
     }
     return made

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from rotameter.cli._common import Given, input_options, load
 from rotameter.cli.convert import export, format_for, refuse_existing
 from rotameter.errors import UsageError
+from rotameter.units import many
 
 __all__ = ["anonymise"]
+
+_FACTS_NAMED = 12
 
 
 @click.command()
@@ -52,8 +57,28 @@ def anonymise(
     if table is not None and to == "rmt":
         raise UsageError("--table does not go with a trace", hint="it is for csv and parquet")
     refuse_existing(output, force=force)
-    bare = without_names(load(inputs, given), key=secret, shift_ns=moved_ns)
+    opened = load(inputs, given)
+    bare = without_names(opened, key=secret, shift_ns=moved_ns)
     export(bare, to, output, table=table, force=force)
+    if to == "rmt":
+        _say_left_out(opened.meta, bare.meta)
+
+
+def _say_left_out(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Say which facts of the metadata did not come along."""
+    from rotameter.profiler.live.redact import redact
+    from rotameter.profiler.view import short
+
+    gone = [
+        key for key, value in before.items() if key not in after and value not in (None, [], {})
+    ]
+    if gone:
+        shown = ", ".join(short(redact(str(key)), 40) for key in sorted(gone)[:_FACTS_NAMED])
+        more = f" and {len(gone) - _FACTS_NAMED:,} more" if len(gone) > _FACTS_NAMED else ""
+        click.echo(f"Left out, since they may hold names: {shown}{more} (metadata)", err=True)
+    texts = after["anonymised"]["texts_of_timeline"]
+    if texts:
+        click.echo(f"Left out of the GPU timeline: {many(texts, 'text')}", err=True)
 
 
 def _secret(key: str | None, key_file: str | None) -> bytes | None:

@@ -453,3 +453,14 @@ def test_sniffs_its_own_files_only(rotameter_shared: Path) -> None:
                         mine.add(path.suffix)
                         assert path.parent.name == "dask_report"
     assert mine == {".html"}
+
+
+def test_reports_that_overlap_count_once() -> None:
+    data = PAGES[next(iter(PAGES))]
+    alone = load(data)
+    both = import_bytes(Importer, {"1.html": data, "2.html": data + b"<!-- later -->"})
+    assert rows(both) == rows(alone) and rows(both)[0]["source"] == "dask_report"
+    records = both.meta["importer"]["records"]
+    assert records["in"] == records["out"] + records["merged"] + records["rejected"]
+    said = [word for word in both.warnings if "occurs again" in word]
+    assert said and not any("the summary counts" in w for w in both.warnings if w not in said)

@@ -96,6 +96,26 @@ def test_streams_that_overlap_count_once() -> None:
     assert trace.meta["importer"]["records"] == {"in": 3, "out": 2, "merged": 1, "rejected": 0}
 
 
+@pytest.mark.parametrize("stimulus", [{}, {"stimulus_id": "s"}])
+def test_what_cannot_happen_twice_counts_once(stimulus: dict[str, str]) -> None:
+    one = message("a-1", ("compute", 1, 2), **stimulus)
+    trace = load(one, message("a-2", ("compute", 2, 3)), one)
+    assert [(t["task_id"], t["attempt"]) for t in rows(trace)] == [("a-1", 1), ("a-2", 1)]
+    assert trace.meta["importer"]["records"] == {"in": 3, "out": 2, "merged": 1, "rejected": 0}
+    assert any("occurs twice" in word for word in trace.warnings)
+
+
+def test_other_times_workers_and_threads_are_other_attempts() -> None:
+    trace = load(
+        message("a-1", ("compute", 1, 2)), message("a-1", ("compute", 2, 3)),
+        message("a-1", ("compute", 1, 2), worker="tcp://10.9.9.9:1"),
+        message("a-1", ("compute", 1, 2), thread=99),
+        message("a-2", startstops=None), message("a-2", startstops=None),
+    )  # fmt: skip
+    assert [t["attempt"] for t in rows(trace)] == [1, 2, 3, 4, 1, 2]
+    assert {t["source"] for t in rows(trace)} == {"dask_stream"}
+
+
 def test_missing_timing_is_no_time_and_said() -> None:
     gone = message("a-1")
     del gone["startstops"]

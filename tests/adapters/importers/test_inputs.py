@@ -6,7 +6,9 @@ import bz2
 import gzip
 import io
 import lzma
+import time
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +101,51 @@ def test_utf16_with_a_mark(tmp_path):
     (tmp_path / "x").write_bytes("a\nb".encode("utf-16"))
     (file,) = open_members(tmp_path / "x")
     assert file.read_text() == "a\nb" and [line for _, line in file.lines()] == ["a", "b"]
+
+
+def _many(path: Path, count: int) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(count):
+            archive.writestr(f"{number:05}.txt", f"{number}")
+    return path
+
+
+def test_the_directory_of_a_zip_is_read_once(tmp_path, monkeypatch):
+    opened = []
+    whole = zipfile.ZipFile
+
+    def counted(*args, **kwargs):
+        opened.append(args)
+        return whole(*args, **kwargs)
+
+    path = _many(tmp_path / "x.zip", 300)
+    monkeypatch.setattr(inputs.zipfile, "ZipFile", counted)
+    members = open_members(path)
+    assert [m.head for m in members] == [str(n).encode() for n in range(300)]
+    assert all(m.read_bytes() == m.head for m in members)
+    assert len(opened) == 1
+
+
+def test_few_archives_stay_open_and_their_members_can_be_read(tmp_path):
+    count = 3 * inputs._ARCHIVES_OPEN
+    members = [open_members(_many(tmp_path / f"{n}.zip", 2)) for n in range(count)]
+    streams = [first.open() for first, _ in members]
+    assert [stream.read() for stream in streams] == [b"0"] * count
+    assert [second.read_bytes() for _, second in members] == [b"1"] * count
+    alive = [one for ref in inputs._Archive._opened if (one := ref()) is not None]
+    assert len(alive) <= inputs._ARCHIVES_OPEN
+    for stream in streams:
+        stream.close()
+    del members, alive
+    assert all(ref() is None or ref()._zip is not None for ref in inputs._Archive._opened)
+
+
+def test_members_of_many_are_read_in_linear_time(tmp_path):
+    def taken(count: int) -> float:
+        members = open_members(_many(tmp_path / f"{count}.zip", count))
+        before = time.process_time()
+        assert sum(len(member.head) for member in members)
+        return time.process_time() - before
+
+    few, many = min(taken(500) for _ in range(3)), taken(4000)
+    assert many < 8 * 3 * max(few, 0.01)

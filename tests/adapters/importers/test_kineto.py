@@ -304,3 +304,8 @@ def test_cycles_of_one_rank_are_one_worker() -> None:
 def test_events_of_other_tracers_are_counted_aloud() -> None:
     made = one([event("cpu_op", "aten::mm", T0, 3), {"ph": "B", "name": "x", "ts": T0}])
     assert any("begin, end and counter" in text for text in made.meta["warnings"])
+
+
+def test_the_source_is_the_importer() -> None:
+    made = import_bytes(Importer, {"cpu_only.json": WHOLE})
+    assert set(made.table("tasks")["source"].to_pylist()) == {"kineto"}

@@ -224,6 +224,28 @@ def test_no_sample_of_memory_is_unknown_not_zero() -> None:
     assert row["peak_memory_bytes"] is None and row["peak_memory_kind"] is None
 
 
+@pytest.mark.parametrize(
+    ("asked", "nodes", "cpus", "reached"),
+    [
+        ("64G", 4, 4, 16),  # the job's, from Slurm 21.08 on
+        ("16Gn", 4, 4, 16),
+        ("4Gc", 4, 16, 16),
+        ("4Gc", 2, 5, 4),  # how many CPUs that node had is not known
+        ("64G", 1, 4, 64),
+    ],
+)
+def test_out_of_memory_reached_the_limit_of_one_node(
+    asked: str, nodes: int, cpus: int, reached: int
+) -> None:
+    row = one(
+        "JobID|State|ReqMem|NNodes|AllocCPUS|MaxRSS",
+        f"5|OUT_OF_MEMORY|{asked}|{nodes}|{cpus}|",
+        f"5.0|OUT_OF_MEMORY||{nodes}|{cpus}|1G",
+    )
+    assert (row["peak_memory_bytes"], row["peak_memory_kind"]) == (reached * 2**30, "lower_bound")
+    assert ("memory_per_cpu" in dict(row["features"] or ())) == asked.endswith("c")
+
+
 def test_oom_without_request_is_still_a_lower_bound() -> None:
     row = one("JobID|State|MaxRSS", "5|OUT_OF_MEMORY|100K")
     assert (row["peak_memory_bytes"], row["peak_memory_kind"]) == (102400, "lower_bound")
@@ -434,7 +456,8 @@ def test_sacct_json() -> None:
     assert row["requested_memory_bytes"] == row["granted_memory_bytes"] == 4 * GIB
     assert (row["peak_memory_bytes"], row["granted_gpus"]) == (2 * GIB, 2)
     assert (row["read_bytes"], row["write_bytes"], row["energy_j"]) == (1000, 50, 7000)
-    assert row["features"] == [("wall_limit_unlimited", 1.0)] and row["user"] == "ann"
+    features = {"wall_limit_unlimited": 1.0, "memory_per_cpu": 1.0}
+    assert dict(row["features"]) == features and row["user"] == "ann"
     assert row["started_ns"] == 1738396860 * 10**9
     assert trace.meta["slurm_version"] == "24.05.1"
 

@@ -584,11 +584,11 @@ def test_seconds_and_milliseconds_in_one_column() -> None:
 
 def test_dates_that_may_be_read_two_ways() -> None:
     data = b"id,start,wall_s\na,02/01/2024 10:00:00,1\n"
-    with pytest.raises(BadInput, match="--map start=start:%d/%m/%Y"):
+    with pytest.raises(BadInput, match="--map 'start=start:%d/%m/%Y %H:%M:%S' or --map"):
         rows(data)
     data += b"b,2024-01-02 10:00:00,1\n"
     trace = import_bytes(Importer, {"t.csv": data})
-    assert any("day/month or month/day" in word for word in trace.warnings)
+    assert any("day and month or month and day" in word for word in trace.warnings)
     assert trace.table("tasks")["wall_s"].to_pylist() == [1.0, 1.0]
 
 
@@ -741,3 +741,107 @@ def test_names_that_are_not_utf8_stay_apart() -> None:
     made = rows(data.encode("latin-1"))
     assert [(r["task_id"], r["attempt"]) for r in made] == [("café", 1), ("cafè", 1)]
     assert made == rows(data.encode())
+
+
+@pytest.mark.parametrize(
+    ("cell", "day"),
+    [("01.03.2024 10:00:00", "2024-03-01"), ("01-03-2024 10:00", "2024-03-01"),
+     ("1/3/24 10:00", "2024-03-01"), ("25.12.2023, 10:00:00.5", "2023-12-25"),
+     ("3/25/2024 10:00:00 AM", "2024-03-25"), ("2024.03.01 10:00:00", "2024-03-01"),
+     ("01.03.2024 10.00.00", "2024-03-01"), ("01.03.2024", "2024-03-01")],
+)  # fmt: skip
+def test_the_hint_for_a_date_reads_it(tmp_path: Path, cell: str, day: str) -> None:
+    data = f"id\tstart\twall_s\na\t{cell}\t1\n".encode()
+    with pytest.raises(BadInput) as caught:
+        rows(data)
+    hint = str(caught.value).partition("--map '")[2].partition("'")[0]
+    (tmp_path / "t.csv").write_bytes(data)
+    trace = reading.read([tmp_path / "t.csv"], options={"map": [hint]}, utc_offset_s=0)
+    at = pa.scalar(trace.table("tasks")["started_ns"][0].as_py(), pa.timestamp("ns"))
+    assert str(at).startswith(f"{day} {'00' if len(cell) == 10 else '10'}:00:00")
+
+
+def unknown_times(trace: Any) -> list[str]:
+    made = trace.table("tasks").to_pylist()
+    assert made and all(r["started_ns"] is None and r["ended_ns"] is None for r in made)
+    return [word for word in trace.warnings if "rounded" in word]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [("id;start;end\na;1,86E+12;1,86E+12\nb;1,86E+12;1,87E+12\n", {}),
+     ("id,start,end\na,1.86e12,1.86E+12\nb,1.86E+12,1.860000E+12\n", {}),
+     ("id;begin;end\na;1,86E+09;1,86E+09\nb;1,86E+09;1,86E+09\n", {"map": ["start=begin:s"]}),
+     ("id;begin;end\na;1,86E+12;1,86E+12\nb;1,86E+12;1,86E+12\n", {"map": ["start=begin:ms"]}),
+     ('id,start,end\na,"1,86E+12","1,86E+12"\nb,"1,86E+12","1,86E+12"\n', {}),
+     ("task_id;started_ns;ended_ns\na;1,86E+18;1,86E+18\nb;1,86E+18;1,86E+18\n", {}),
+     ("task_id,started_ns,ended_ns\na,1.86E+18,1.86E+18\nb,1.86E+18,1.86E+18\n", {}),
+     ("id;start;end;state\na;1,86E+12;;\nb;1,86E+12;1,86E+12;1\n", {})],
+)  # fmt: skip
+def test_times_that_were_rounded_are_unknown(text: str, options: dict[str, Any]) -> None:
+    said = unknown_times(import_bytes(Importer, {"t.csv": text.encode()}, **options))
+    assert len(said) == 2 and "86e" in said[0].lower() and "(2 times)" in said[0]
+
+
+def test_times_in_exponent_form_with_enough_digits_stay() -> None:
+    (row,) = rows(b"id;start;end\na;1,704067200E+09;1,70406726E+09\n")
+    assert row["started_ns"] == 1_704_067_200 * 10**9 and row["ended_ns"] is None
+    (row,) = rows(b"id;start;end\na;1,704067200123E+12;1,7040672601230E+12\n")
+    assert row["wall_s"] == 60.0
+    (row,) = rows(b"id,start,wall_s\na,1.5E+3,2\n")  # from some start: rounded like any other
+    assert row["started_ns"] == 1500 * 10**9
+    (row,) = rows(b"id,begin,wall_s\na,1.5E+10,2\n", map=["start=begin:ns"])
+    assert row["started_ns"] == 15 * 10**9
+    (row,) = rows(b"task_id,started_ns,ended_ns\na,1.5E+10,1.704067200123456789E+18\n")
+    assert (row["started_ns"], row["ended_ns"]) == (15 * 10**9, 1704067200123456768)
+
+
+def test_rounded_times_of_other_tables_are_refused() -> None:
+    text = b"at_ns,kind\n1.86E+18,note\n1704067200000000000,note\n"
+    trace = import_bytes(Importer, {"t.csv": text}, table="events")
+    assert trace.table("events")["at_ns"].to_pylist() == [1704067200000000000]
+    assert "rounded" in trace.table("rejects")["reason"][0].as_py()
+
+
+GUARDED = """task_id,group,user,started_ns,ended_ns,outcome,error
+'=cmd|' /C calc'!A0,''quoted',',1704067200000000000,1704067260000000000,ok,
+'-x,'@a,'+u,1704067200000000000,1704067260000000000,failed,'=1+1
+"""
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    ("renamed", "options"),
+    [({}, {}), ({}, {"map": ["group=group"]}), ({}, {"table": "tasks"}), ({"group": "rule"}, {}),
+     ({"group": "rule"}, {"map": ["group=rule"]}), ({"task_id": "no"}, {"map": ["id=no"]})],
+)  # fmt: skip
+def test_the_guard_of_an_export_is_undone(
+    sign: str, renamed: dict[str, str], options: dict[str, Any]
+) -> None:
+    head, _, body = GUARDED.partition("\n")
+    text = ",".join(renamed.get(name, name) for name in head.split(",")) + "\n" + body
+    made = rows(text.replace(",", sign).encode(), **options)
+    assert [r["task_id"] for r in made] == ["=cmd|' /C calc'!A0", "-x"]
+    assert [r["group"] for r in made] == ["'quoted'", "@a"]
+    assert [r["user"] for r in made] == ["" if not renamed and "map" not in options else None, "+u"]
+    assert made[1]["error"] == "=1+1"
+
+
+def test_the_guard_of_other_tables_is_undone() -> None:
+    text = "job_id,begin,finish,maxrss,cpu,lab\n'=1,2024-03-01 10:00:00,2024-03-01 10:10:00,"
+    text += "'=2048,'=1.5,''x'\n'-2,2024-03-01 10:00:00,'=2024-03-01 10:10:00,'+4096,2,'y\n"
+    made = rows(text.encode(), map=["peak=maxrss:KiB", "cpu=cpu:s", "group=lab"])
+    assert [r["task_id"] for r in made] == ["=1", "-2"]
+    assert [r["peak_memory_bytes"] for r in made] == [2048 << 10, 4096 << 10]
+    assert [r["cpu_s"] for r in made] == [1.5, 2.0]
+    assert [r["group"] for r in made] == ["''x'", "'y"]  # no guard of others
+
+
+def test_json_and_parquet_keep_what_looks_like_a_guard(tmp_path: Path) -> None:
+    record = {"task_id": "'=1", "wall_s": 1.0}
+    assert rows(json.dumps([record]).encode(), "t.json")[0]["task_id"] == "'=1"
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([record]), out)
+    (tmp_path / "t.parquet").write_bytes(out.getvalue())
+    trace = reading.read([tmp_path / "t.parquet"])
+    assert trace.table("tasks")["task_id"].to_pylist() == ["'=1"]

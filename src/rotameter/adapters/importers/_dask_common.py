@@ -103,16 +103,38 @@ def not_measured(build: Builder) -> None:
 
 
 class Attempts:
-    """Collects attempts of tasks and numbers those of each task, over all files of an import."""
+    """Collects attempts of tasks and numbers those of each task, over all files of an import.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    source : str
+        The importer's name.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
         self._numbers: Counter[str] = Counter()
+        self._seen: set[tuple[Any, ...]] = set()
         self._threads: dict[str, set[str]] = {}
         self._others: Counter[str] = Counter()
         self._untimed: list[str] = []
         self._untimed_count = 0
         self._tasks: dict[str, list[Any]] = {name: [] for name in _TASK_COLUMNS}
         self._intervals: dict[str, list[Any]] = {name: [] for name in _INTERVAL_COLUMNS}
+
+    def twice(
+        self, key: str, worker: str | None, thread: str | None, stretches: Sequence[Stretch]
+    ) -> bool:
+        """Say whether this attempt was there before: streams that were saved twice overlap.
+
+        One thread does not do the same at the same instants twice. An attempt without stretches
+        may be another one each time.
+        """
+        mark = (key, worker, thread, *stretches)
+        if not stretches or mark not in self._seen:
+            self._seen.add(mark)
+            return False
+        return True
 
     def add(
         self,
@@ -137,7 +159,7 @@ class Attempts:
             *times,
             *(*outcome, error),
             *_sums(stretches),
-            *(output_bytes, "dask"),
+            *(output_bytes, self._source),
         )
         for name, value in zip(_TASK_COLUMNS, values, strict=True):
             self._tasks[name].append(value)

@@ -24,6 +24,7 @@ from rotameter.adapters.importers._table_outcomes import decode_exit, outcome_of
 from rotameter.adapters.importers._table_plain import booleans, differing, exact_ints
 from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_secrets import cleaned, safe_name
+from rotameter.adapters.importers._table_times import ROUNDED, times
 from rotameter.adapters.importers._table_values import (
     Read,
     Style,
@@ -31,7 +32,6 @@ from rotameter.adapters.importers._table_values import (
     as_text,
     durations,
     numbers,
-    times,
 )
 from rotameter.errors import UsageError
 from rotameter.profiler.live.redact import clean_name, redact
@@ -92,6 +92,7 @@ class Converter:
         self._plans: dict[tuple[str, ...], dict[str, tuple[Candidate, ...]]] = {}
         self._time_units: dict[str, str] = {}
         self._from_start: set[str] = set()
+        self._rounded: dict[str, str] = {}
         self._wall_factor: float | None = None
         self._said: set[str] = set()
 
@@ -259,7 +260,14 @@ class Converter:
             )
         if read.mixed:
             self._warn(f"times in {name} count in {read.mixed}: each is read by its size")
-        if read.unit is not None and unit is None and read.values.null_count < len(column):
+        if read.rounded is not None:
+            example = column[int(read.rounded.argmax())].as_py()
+            self.build.warn(
+                redact(ROUNDED.format(name=name, text=self._rounded.setdefault(name, example))),
+                int(read.rounded.sum()),
+            )
+        known = read.values.null_count < len(column)
+        if read.unit is not None and unit is None and (known or read.rounded is not None):
             self._time_units[name] = read.unit
             if read.relative:
                 self._from_start.add(name)
@@ -267,7 +275,7 @@ class Converter:
                     f"times in {name} are read as seconds from some start; say "
                     f"--map {word_of(target)}={name}:ms if they count otherwise"
                 )
-            elif read.unit != "s" and not read.mixed:
+            elif read.unit != "s" and not read.mixed and known:
                 self._warn(f"times in {name} are read as {read.unit} since 1970")
         self.zoned |= read.zoned
         self.local |= read.local

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from rotameter.adapters.importers._table_mapping import Candidate
 from rotameter.adapters.importers._table_plain import exact_ints, split_exits
 from rotameter.adapters.importers._table_rows import Chunk
-from rotameter.adapters.importers._table_values import Read, as_text
+from rotameter.adapters.importers._table_values import Read, as_text, without_formula
 
 __all__ = ["begins_bare", "between", "edges", "maps", "moved", "split_ends"]
 
@@ -38,7 +38,7 @@ def begins_bare(column: pa.Array) -> bool:
     """Whether a text column begins with a plain number."""
     if not pa.types.is_string(column.type):
         return False
-    for text in column.slice(0, 200).to_pylist():
+    for text in without_formula(column.slice(0, 200)).to_pylist():
         if text and text.strip():
             try:
                 float(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from rotameter.adapters.importers._table_patterns import patterns_of
 from rotameter.profiler.schema import TABLES
 
 __all__ = [
@@ -153,7 +154,6 @@ _TAIL = re.compile(
     r"^(?P<name>.*?[^\s_\-./(\[])[\s_\-./]*(?:[(\[]\s*)?(?P<unit>[A-Za-zµ%]+)\s*[)\]]?$"
 )
 _TIME_WORDS = {"started_ns": "start", "ended_ns": "end", "submitted_ns": "submit"}
-_DAY_OR_MONTH = re.compile(r"\d\d?[/.]\d\d?[/.](?:\d\d){1,2}\b")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -214,11 +214,12 @@ def is_not(target: str, name: str, unit: str | None, text: str) -> str:
     if not target.endswith("_ns"):
         what = "duration" if target == "wall_s" else "whole number"
         return f"{name}: not a {what}: {text!r}"
-    if unit is None and _DAY_OR_MONTH.match(text):
-        return (
-            f"{name}: is {text!r} day/month or month/day? say --map {word_of(target)}={name}:"
-            "%d/%m/%Y (or %m/%d/%Y), with the time of day as %H:%M:%S"
-        )
+    patterns = patterns_of(text) if unit is None else []
+    if patterns:
+        first, *others = (f"--map '{word_of(target)}={name}:{pattern}'" for pattern in patterns)
+        if not others:
+            return f"{name}: not a time: {text!r}: say {first}"
+        return f"{name}: is {text!r} day and month or month and day? say {first} or {others[0]}"
     return f"{name}: not a time: {text!r}"
 
 

@@ -15,7 +15,8 @@ from rotameter.adapters.importers._table_outcomes import outcome_of
 from rotameter.adapters.importers._table_plain import booleans, differing, exact_ints, split_exits
 from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_secrets import cleaned, safe_name
-from rotameter.adapters.importers._table_values import Style
+from rotameter.adapters.importers._table_times import ROUNDED, rounded_times
+from rotameter.adapters.importers._table_values import Style, without_formula
 from rotameter.errors import UsageError
 from rotameter.profiler.live.redact import redact
 from rotameter.profiler.schema import OUTCOMES, TABLES
@@ -23,11 +24,10 @@ from rotameter.profiler.schema import OUTCOMES, TABLES
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
 
-__all__ = ["GUARDED", "Own", "table_of"]
+__all__ = ["Own", "table_of"]
 
-GUARDED = "=+-@\t\r'"
-"""Texts that begin so are written with ``'`` in front, which spreadsheets take for text."""
 _RELATIVE_NS = 10**17
+_NS = 1e-9
 _BYTES_LIMIT = 1 << 53
 
 
@@ -75,6 +75,7 @@ class Own:
         self.relative = False
         self.left: dict[str, None] = {}
         self._said: set[str] = set()
+        self._rounded: dict[str, str] = {}
 
     def convert(self, chunk: Chunk) -> tuple[dict[str, pa.Array], dict[int, str]]:
         """Give the columns, and the rows that do not fit the schema."""
@@ -95,6 +96,8 @@ class Own:
     def _column(self, name: str, column: pa.Array, wrong: dict[int, str]) -> pa.Array:
         kind = self.kinds[name]
         bad: Any = None
+        if kind == "i" and name.endswith("_ns"):
+            column = self._exact(name, column, wrong)
         if kind == "s":
             return cleaned(_texts(column), _CLEANED.get(name, safe_name))
         if kind == "i":
@@ -129,9 +132,27 @@ class Own:
         for row, text in zip(rows, texts, strict=True):
             wrong.setdefault(int(row), f"{name}: {what}: {text!r}")
 
+    def _exact(self, name: str, column: pa.Array, wrong: dict[int, str]) -> pa.Array:
+        """Leave out times of which rounding left too little."""
+        if not pa.types.is_string(column.type):
+            return column
+        rough = rounded_times(without_formula(pc.utf8_trim_whitespace(column)), _NS)
+        rows = rough.nonzero()[0].tolist()
+        if not rows:
+            return column
+        if self.table == "tasks":
+            first = self._rounded.setdefault(name, str(column[rows[0]].as_py()))
+            self.build.warn(ROUNDED.format(name=name, text=first), len(rows))
+        for row in rows if self.table != "tasks" else ():
+            wrong.setdefault(row, f"{name}: rounded by more than a second: {column[row].as_py()!r}")
+        return pc.if_else(pa.array(rough), pa.scalar(None, pa.string()), column)
+
     def _pointed(self, column: pa.Array) -> pa.Array:
         """Write decimal commas as points: we write no other commas in numbers."""
-        if not pa.types.is_string(column.type) or self.style.decimal == "point":
+        if not pa.types.is_string(column.type):
+            return column
+        column = without_formula(column)
+        if self.style.decimal == "point":
             return column
         if self.style.delimiter == "," and self.style.decimal is None:
             return column
@@ -195,24 +216,12 @@ _CLEANED: dict[str, Callable[[str], str]] = {"error": redact, "reason": redact}
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    """Take texts as they are; empty is null, a guarded text loses its guard."""
-    if not pa.types.is_string(column.type):
-        if pa.types.is_floating(column.type):
-            column = pa.array(
-                [None if v is None else str(int(v)) if v == v and abs(v) < 2**53 and v == int(v)
-                 else repr(v) for v in column.to_pylist()], pa.string())  # fmt: skip
-        return pc.cast(column, pa.string())
-    if not pc.any(pc.or_(pc.starts_with(column, "'"), pc.equal(column, ""))).as_py():
-        return column
-    return pa.array([_unguarded(text) for text in column.to_pylist()], pa.string())
-
-
-def _unguarded(text: str | None) -> str | None:
-    if not text:
-        return None
-    if text == "'":
-        return ""
-    return text[1:] if text[0] == "'" and text[1] in GUARDED else text
+    """Take texts as they are."""
+    if pa.types.is_floating(column.type):
+        column = pa.array(
+            [None if v is None else str(int(v)) if v == v and abs(v) < 2**53 and v == int(v)
+             else repr(v) for v in column.to_pylist()], pa.string())  # fmt: skip
+    return column if pa.types.is_string(column.type) else pc.cast(column, pa.string())
 
 
 def _floats(column: pa.Array) -> tuple[pa.Array, Any]:

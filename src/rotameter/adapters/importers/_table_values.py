@@ -1,4 +1,4 @@
-"""Cells of tables as values of ours: numbers, times, amounts, states.
+"""Cells of tables as values of ours: numbers, durations, amounts.
 
 Columns come as Arrow arrays. A column that is plainly numeric is read as a whole; any other, value
 by value. What cannot be read comes back as null together with a mark, never as 0.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._table_names import UNITS, words
-from rotameter.adapters.importers.times import local_ns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +27,7 @@ __all__ = [
     "as_text",
     "durations",
     "numbers",
-    "times",
+    "without_formula",
 ]
 
 _MISSING = frozenset(
@@ -38,7 +36,6 @@ _MISSING = frozenset(
 _MISSING_TEXT = frozenset(("-", "--", "\\N", "NULL", "null", "None", "N/A", "n/a", "NaN", "nan"))
 _INT_LIMIT = 1 << 63
 _NUMBER = re.compile(r"[+-]?(\d[\d.,'_\u00a0\u202f ]*)(?:[eE]([+-]?\d{1,3}))?")
-_PLAIN = re.compile(r"-?\d{1,18}(?:\.\d{1,12})?", re.A)
 _GROUPED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _GROUPED_EU = re.compile(r"[+-]?\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|[+-]?\d{1,3}(?:\.\d{3})+,\d+")
 _ONE_GROUP = re.compile(r"[+-]?\d{1,3},\d{3}")
@@ -53,30 +50,13 @@ _ISO_DURATION = re.compile(
     re.I | re.A,
 )
 _DAYS = re.compile(r"(\d+) days?,?\s+(\d+:\d\d:\d\d(?:\.\d+)?)")
-_MONTHS = {
-    month: number
-    for number, month in enumerate(words("jan feb mar apr may jun jul aug sep oct nov dec"), 1)
-}
-_CTIME = re.compile(
-    r"(?:[A-Za-z]{3},?\s+)?([A-Za-z]{3})[a-z]*\s+(\d{1,2}),?\s+(\d\d?):(\d\d)(?::(\d\d)(\.\d+)?)?"
-    r"\s+(\d{4})(?:\s*[A-Z])?"
-)
-_RFC = re.compile(
-    r"(?:[A-Za-z]{3},?\s+)?(\d{1,2})[ \-]([A-Za-z]{3})[a-z]*[ \-](\d{4})\s+"
-    r"(\d\d?):(\d\d)(?::(\d\d)(\.\d+)?)?\s*(GMT|UTC|Z|[+-]\d{4})?"
-)
-_ISO_LIKE = re.compile(
-    r"(\d{4})[-/](\d\d?)[-/](\d\d?)(?:[T ,]\s*(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?)?"
-    r"\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?(?:\[.*\])?"
-)
-# Seconds from 1973 to 2128: no overlap with the same in milli-, micro- and nanoseconds.
-_EPOCH_S = (1e8, 5e9)
-_SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+# What a spreadsheet takes for a number although it is written as a formula.
+_FORMULA = r"^=([+-]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?)$"
 
 
 @dataclass(frozen=True)
 class Read:
-    """A column that was read: the values, and which of them could not be."""
+    """A column that was read: the values, which of them could not be, and which were rounded."""
 
     values: pa.Array
     bad: NDArray[np.bool_] | None = None
@@ -85,6 +65,7 @@ class Read:
     relative: bool = False
     unit: str | None = None
     mixed: str = ""
+    rounded: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -115,9 +96,20 @@ def as_text(column: pa.Array, *, verbatim: bool = False) -> pa.Array:
     return pc.if_else(gone, pa.scalar(None, pa.string()), column)
 
 
+def without_formula(column: pa.Array) -> pa.Array:
+    """Give numbers that are written as a formula (``=2048``) as numbers."""
+    if not pc.any(pc.starts_with(column, "=")).as_py():
+        return column
+    return pc.replace_substring_regex(column, _FORMULA, r"\1")
+
+
 def _known(column: pa.Array) -> pa.Array:
-    """Give a text column stripped, with null for words that stand for an unknown number."""
+    """Give a text column stripped, with null for words that stand for an unknown number.
+
+    A number that is written as a formula (``=2048``) is that number.
+    """
     column = pc.utf8_trim_whitespace(column)
+    column = without_formula(column)
     lower = pc.utf8_lower(column)
     gone = pc.is_in(lower, value_set=pa.array(["", *_MISSING]))
     return pc.if_else(gone, pa.scalar(None, pa.string()), column)
@@ -306,189 +298,3 @@ def durations(column: pa.Array, style: Style, unit: str | None) -> Read:
         return duration_text(value, style)
 
     return _finite(_each(text, one))
-
-
-# -- moments ----------------------------------------------------------------------------------
-
-
-def moment(text: str, pattern: str | None = None) -> tuple[int, bool]:
-    """Read one point in time: (nanoseconds, whether it carries a zone).
-
-    Examples
-    --------
-    >>> moment("Thu Jan  1 00:00:01 1970"), moment("1970-01-01 00:00:01+0000")
-    ((1000000000, False), (1000000000, True))
-    """
-    if pattern:
-        at = datetime.strptime(text, pattern)
-        zoned = at.tzinfo is not None
-        whole = at if zoned else at.replace(tzinfo=UTC)
-        return int(whole.replace(microsecond=0).timestamp()) * 10**9 + at.microsecond * 1000, zoned
-    match = _ISO_LIKE.fullmatch(text)
-    if match:
-        year, month, day, hour, minute, second, part, zone = match.groups()
-        zone = {"UTC": "Z", "GMT": "Z"}.get(zone, zone) or ""
-        if len(zone) == 3:
-            zone += "00"
-        return local_ns(
-            f"{year}-{int(month):02}-{int(day):02}T{int(hour or 0):02}:{minute or '00'}:"
-            f"{second or '00'}.{(part or '0')[:9]}{zone}"
-        )
-    match = _CTIME.fullmatch(text)
-    if match:
-        name, day, hour, minute, second, part, year = match.groups()
-        zone = ""
-    else:
-        match = _RFC.fullmatch(text)
-        if match is None:
-            raise ValueError(text)
-        day, name, year, hour, minute, second, part, zone = match.groups()
-        zone = "Z" if zone in ("GMT", "UTC", "Z") else zone or ""
-    month = _MONTHS.get(name.lower())
-    if month is None:
-        raise ValueError(text)
-    return local_ns(
-        f"{year}-{month:02}-{int(day):02}T{int(hour):02}:{minute}:{second or '00'}"
-        f"{part or ''}{zone}"
-    )
-
-
-def times(column: pa.Array, unit: str | None, style: Style) -> Read:
-    """Read a column of moments as nanoseconds.
-
-    Parameters
-    ----------
-    column : pyarrow.Array
-        Numbers since 1970 (or since some start), text, or time stamps.
-    unit : str, optional
-        ``s``, ``ms``, ``us``, ``ns``, or a pattern with ``%``; by default the magnitude decides.
-    """
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        ns = pc.cast(pc.cast(column, pa.timestamp("ns", kind.tz), safe=False), pa.int64())
-        return Read(ns, zoned=kind.tz is not None, local=kind.tz is None)
-    if pa.types.is_date(kind):
-        ns = pc.cast(pc.cast(pc.cast(column, pa.timestamp("s")), pa.timestamp("ns")), pa.int64())
-        return Read(ns, local=True)
-    pattern = unit if unit and "%" in unit and unit != "%" else None
-    if pa.types.is_string(kind):
-        text = _known(column)
-        if pattern is None:
-            texts = [text]
-            if style.delimiter != "," or style.decimal == "comma":
-                texts.append(pc.replace_substring(text, ",", "."))
-            for written in texts:
-                for number_kind in (pa.int64(), pa.float64()):
-                    try:
-                        return _since(pc.cast(written, number_kind), unit)
-                    except pa.ArrowInvalid:
-                        continue
-            mixed = _mostly_numbers(text, unit)
-            if mixed is not None:
-                return mixed
-        return _stamps(text, pattern)
-    if pa.types.is_integer(kind):
-        return _since(pc.cast(column, pa.int64(), safe=False), unit)
-    return _since(numbers(column, style).values, unit)
-
-
-def _mostly_numbers(text: pa.Array, unit: str | None) -> Read | None:
-    """Read times that are numbers but for a few damaged ones; None where most are not."""
-    listed = text.to_pylist()
-    good = [t is not None and _PLAIN.fullmatch(t) is not None for t in listed]
-    if not sum(good) or 2 * sum(good) < len(listed) - text.null_count:
-        return None
-    texts = pa.array([t if ok else None for t, ok in zip(listed, good, strict=True)], pa.string())
-    whole = all(not ok or "." not in t for t, ok in zip(listed, good, strict=True))
-    read = _since(pc.cast(texts, pa.int64() if whole else pa.float64()), unit)
-    bad = np.array([t is not None and not ok for t, ok in zip(listed, good, strict=True)])
-    return replace(read, bad=bad if read.bad is None else read.bad | bad)
-
-
-def _stamps(text: pa.Array, pattern: str | None) -> Read:
-    zones: set[bool] = set()
-    made: dict[str, int | None] = {}
-    values: list[int | None] = []
-    bad = np.zeros(len(text), dtype=bool)
-    for i, word in enumerate(text.to_pylist()):
-        if word is None:
-            values.append(None)
-            continue
-        if word not in made:
-            try:
-                at, zoned = moment(word, pattern)
-                made[word] = at if 0 < at < _INT_LIMIT else None if at else 0
-                zones.add(zoned)
-            except (ValueError, OverflowError):
-                made[word] = None
-            if len(made) > 1 << 17:
-                made = {word: made[word]}
-        at_ns = made[word]
-        bad[i] = at_ns is None
-        values.append(at_ns or None)  # 1970 itself stands for "not yet" in many logs
-    return Read(pa.array(values, pa.int64()), bad, zoned=True in zones, local=False in zones)
-
-
-def _since(values: pa.Array, unit: str | None) -> Read:
-    """Scale numbers since 1970, or since some start, to nanoseconds."""
-    raw = values.to_numpy(zero_copy_only=False)
-    whole = pa.types.is_integer(values.type)
-    known = values.is_valid().to_numpy(zero_copy_only=False)
-    measured = np.where(known, raw, 0).astype(float)
-    known &= np.isfinite(measured)
-    measured = np.where(known, measured, 0.0)
-    usual = measured[known & (measured != 0)]
-    middle = float(np.median(np.abs(usual))) if len(usual) else 0.0
-    scale = unit if unit in _SCALES else _guess(middle)
-    if unit is None and middle >= _EPOCH_S[0]:
-        by_size = _each_by_size(values, measured, known)
-        if by_size is not None:
-            return by_size
-    if scale is None:
-        return Read(pa.nulls(len(values), pa.int64()), known, unit="?")
-    factor = UNITS[scale][1] if unit is None or unit in _SCALES else UNITS[unit][1]
-    seconds = middle * factor
-    relative = 0 < seconds < _EPOCH_S[0] or (not len(usual) and bool(known.any()))
-    fits = known & (np.abs(measured) * factor < 9.2e9) & (measured >= 0)
-    if not relative:
-        fits &= measured != 0  # 0 stands for "not yet"
-    bad = known & ~fits & (measured != 0)
-    if whole:
-        step = round(factor * 1e9)
-        made = np.where(fits, np.where(known, raw, 0), 0).astype(np.int64) * np.int64(step or 1)
-    else:
-        micro = np.rint(np.where(fits, measured, 0.0) * (factor * 1e6))
-        made = micro.astype(np.int64) * 1000
-    return Read(pa.array(made, mask=~fits), bad, zoned=not relative, relative=relative, unit=scale)
-
-
-def _each_by_size(
-    values: pa.Array, measured: NDArray[np.float64], known: NDArray[np.bool_]
-) -> Read | None:
-    """Read times since 1970 of which some count in other units; None where all count in one."""
-    size = np.abs(measured)
-    fits = {
-        name: known & (_EPOCH_S[0] <= size * scale) & (size * scale < _EPOCH_S[1])
-        for name, scale in _SCALES.items()
-    }
-    units = [name for name, rows in fits.items() if rows.any()]
-    if len(units) < 2:
-        return None
-    reads = [
-        _since(pc.if_else(pa.array(fits[name]), values, pa.scalar(None, values.type)), name)
-        for name in units
-    ]
-    made = pc.coalesce(*(read.values for read in reads))
-    missing = made.is_null().to_numpy(zero_copy_only=False)
-    bad = known & missing & (measured != 0)
-    return Read(made, bad, zoned=True, unit=units[-1], mixed=" and ".join(units))
-
-
-def _guess(middle: float) -> str | None:
-    """Tell the unit of times by their magnitude; below 1973 they count from some start."""
-    if middle < _EPOCH_S[0]:
-        return "s"
-    for name, scale in _SCALES.items():
-        if _EPOCH_S[0] <= middle * scale < _EPOCH_S[1]:
-            return name
-    return None

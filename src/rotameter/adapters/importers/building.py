@@ -106,9 +106,9 @@ class Builder:
             self._rows["rejects"].append(row)
             self._first_reject = self._first_reject or row
 
-    def warn(self, text: str) -> None:
-        """Say something once; the same words again are counted."""
-        self._words[text] = self._words.get(text, 0) + 1
+    def warn(self, text: str, times: int = 1) -> None:
+        """Say something once; the same words again are counted, as ``times``."""
+        self._words[text] = self._words.get(text, 0) + times
 
     def not_measured(self, what: str) -> None:
         """Say what this input cannot tell."""

@@ -53,7 +53,8 @@ class Importer:
     options: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
-        self._attempts = Attempts()
+        self._attempts = Attempts(self.name)
+        self._again = 0
         self._cores: set[float | None] = set()
         self._profiles = False
 
@@ -87,12 +88,12 @@ class Importer:
             )
         summary = read_summary(page.texts)
         self._facts(page, summary, build)
-        before, rows = len(self._attempts), 0
+        before, rows = len(self._attempts) + self._again, 0
         spans: list[Stretch] = []
         for stream in streams:
             rows += stream.rows
             self._stream(stream, summary.twice, file, build, spans)
-        _check(file, summary, spans, len(self._attempts) - before, rows, build)
+        _check(file, summary, spans, len(self._attempts) + self._again - before, rows, build)
         self._cores.add(_cores(summary))
         self._attempts.flush(build)
         add_samples(page, build)
@@ -148,10 +149,15 @@ class Importer:
         failed: bool,
         build: Builder,
     ) -> None:
+        key, worker, thread = who
+        if self._attempts.twice(key, worker, thread, parts):
+            self._again += 1
+            build.merged += len(parts)
+            build.warn("a task of another task stream occurs again: it counts once")
+            return
         build.merged += len(parts) - 1
         done = failed or any(p.action == "compute" for p in parts)
         outcome = "failed" if failed else "ok" if done else "unknown"
-        key, worker, thread = who
         self._attempts.add(key, worker, thread, parts, outcome=(outcome, "inferred"))
 
 

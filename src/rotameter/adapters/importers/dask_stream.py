@@ -47,7 +47,7 @@ class Importer:
     options: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
-        self._attempts = Attempts()
+        self._attempts = Attempts(self.name)
         self._seen: set[tuple[Any, ...]] = set()
 
     def sniff(self, head: Head) -> float:
@@ -101,12 +101,14 @@ class Importer:
         stretches = list(_stretches(message, build))
         worker, thread = _text(message.get("worker")), _text(message.get("thread"))
         stimulus = _text(message.get("stimulus_id"))
-        mark = (key, worker, stimulus, *stretches)
-        if stimulus is not None and mark in self._seen:
-            build.merged += 1  # streams that were saved twice overlap
+        # A message of a worker that died has no stretches: only what caused it tells it apart.
+        mark = (key, worker, thread, stimulus)
+        again = not stretches and stimulus is not None and mark in self._seen
+        if again or self._attempts.twice(key, worker, thread, stretches):
+            build.merged += 1
             build.warn("a message occurs twice: it counts once")
             return None
-        if stimulus is not None:
+        if not stretches and stimulus is not None:
             self._seen.add(mark)
         outcome, error = _outcome(message)
         self._attempts.add(

@@ -12,12 +12,13 @@ import io
 import lzma
 import os
 import re
+import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar
 
 from rotameter.adapters.importers.tarring import Member, Oversized, is_tar, members_of
 from rotameter.errors import BadInput
@@ -30,6 +31,7 @@ LIMIT_BYTES = 8 << 30
 _RATIO_LIMIT = 400
 _RATIO_FREE_BYTES = 64 << 20
 _MEMBERS_LIMIT = 100_000
+_ARCHIVES_OPEN = 8
 _BLOCK_BYTES = 512
 _TEXT_LIMIT_BYTES = 2 << 30
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError)
@@ -310,23 +312,61 @@ def _packed_opener(
     return lambda: _Bounded(unpack(path.open("rb")), name, size)  # type: ignore[return-value]
 
 
+class _Archive:
+    """A zip archive that stays open while its members are read, one after the other.
+
+    Its directory is read once for all members. Only the last few archives stay open: a folder may
+    hold thousands of them.
+    """
+
+    _opened: ClassVar[list[weakref.ref[_Archive]]] = []
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._zip: zipfile.ZipFile | None = None
+
+    def infos(self) -> list[zipfile.ZipInfo]:
+        """Give what the directory says of the files."""
+        return [info for info in self._ready().infolist() if not info.is_dir()]
+
+    def member(self, info: zipfile.ZipInfo) -> IO[bytes]:
+        """Open a member; it may be read after the archive was put aside for others."""
+        return self._ready().open(info)
+
+    def _ready(self) -> zipfile.ZipFile:
+        if self._zip is None:
+            self._zip = zipfile.ZipFile(self._path)
+            opened = _Archive._opened
+            opened.append(weakref.ref(self))
+            while len(opened) > _ARCHIVES_OPEN:
+                # A member that is being read keeps the file open until it is closed itself.
+                if (oldest := opened.pop(0)()) is not None:
+                    oldest._aside()
+        return self._zip
+
+    def _aside(self) -> None:
+        held, self._zip = self._zip, None
+        if held is not None:
+            held.close()
+
+
 def _zip_members(path: Path) -> list[InputFile]:
+    archive = _Archive(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            infos = [info for info in archive.infolist() if not info.is_dir()]
+        infos = archive.infos()
     except _BROKEN as error:
         raise BadInput(f"{path} is a damaged zip file: {error}", hint="copy it again") from None
     if len(infos) > _MEMBERS_LIMIT:
         raise BadInput(f"{path} holds {len(infos):,} files: refused", hint="unpack and choose")
     return [
-        InputFile(f"{path}/{info.filename}", _member_opener(path, info))
+        InputFile(f"{path}/{info.filename}", _member_opener(archive, path, info))
         for info in sorted(infos, key=lambda i: i.filename)
     ]
 
 
-def _member_opener(path: Path, info: zipfile.ZipInfo) -> Opener:
+def _member_opener(archive: _Archive, path: Path, info: zipfile.ZipInfo) -> Opener:
     def opener() -> IO[bytes]:
-        raw = zipfile.ZipFile(path).open(info)  # noqa: SIM115 - closed with what it gives
+        raw = archive.member(info)
         name = f"{path}/{info.filename}"
         for mark, (_, unpack) in _PACKED.items():
             if os.path.splitext(info.filename)[1] in (".gz", ".bz2", ".xz"):

@@ -6,6 +6,7 @@ its name. A table that says too little is refused with its columns and an exampl
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from rotameter.adapters.importers._table_detect import (
     sureness,
     too_little,
 )
+from rotameter.adapters.importers._table_guard import mostly_ours, unguarded
 from rotameter.adapters.importers._table_mapping import known_mappings
 from rotameter.adapters.importers._table_native import ENRICH, NATIVE
 from rotameter.adapters.importers._table_rows import (
@@ -113,6 +115,8 @@ class Importer:
             raise BadInput(f"{file.name} is empty", hint="check what should have written it")
         headers = list(first.columns) or headers_of(file, settings, shape)
         table = own.table_of(headers, settings.table)
+        chunks = _undone(first, chunks, shape, ours=table is not None or mostly_ours(headers))
+        first = next(chunks)
         if table is not None and not settings.given and settings.mapping is None:
             style = Style(delimiter=shape.delimiter or ",", decimal=settings.decimal)
             self._own(file, build, own.Own(table, build, style), first, chunks, before)
@@ -250,6 +254,12 @@ class Importer:
             seen[name] = pair
             attempts.append(runs + 1)
         return names, attempts
+
+
+def _undone(first: Chunk, chunks: Iterator[Chunk], shape: Shape, *, ours: bool) -> Iterator[Chunk]:
+    """Undo the guard against formulas, whichever way the table is read then."""
+    for chunk in itertools.chain([first], chunks):
+        yield unguarded(chunk, delimited=shape.kind == "delimited", ours=ours)
 
 
 def too_little_error(name: str, headers: list[str]) -> BadInput:
