@@ -12,9 +12,11 @@ import pytest
 from tests.profiler.comparing.runs import build
 
 from rotameter.cli import _main
+from rotameter.profiler.comparing.totals import Total
 from rotameter.profiler.comparing.verdict import compare
 from rotameter.values import Verdict
 from rotameter.viz.comparison import MAX_LINES, comparison_text
+from rotameter.viz.comparison_words import shown_total
 
 Said = Callable[..., tuple[str, str]]
 
@@ -60,6 +62,28 @@ def test_two_runs(runs: Any, said: Said) -> None:
     assert "less than 2-0" in out and "Most of it: join (-" in " ".join(out.split())
     assert "how much runs vary is unknown" in out
     assert "  1. join: -" in out
+
+
+def test_the_headline_says_that_variation_is_unknown(runs: Any, said: Said) -> None:
+    out, _ = said(*runs(BASE), *runs(FAST, first=1))
+    head = " ".join(out.split("note:")[0].split())
+    assert head.count("with one run a side, how much runs vary is unknown") == 1
+    several, _ = said("--before", *runs(BASE, 2, first=2), "--after", *runs(FAST, 2, first=4))
+    assert "one run a side" not in several
+
+
+def test_a_row_has_one_unit() -> None:
+    for name, two in (("wasted_gbh", (0.0016, 0.0115)), ("wasted_core_s", (3.6e5, 3.0))):
+        row = shown_total(Total(name, *two, 6.2, None, True))
+        assert row is not None
+        assert row[1].split()[1] == row[2].split()[1]
+
+
+def test_bytes_that_do_not_matter_have_no_row(runs: Any, said: Said) -> None:
+    out, _ = said(*runs(BASE, task_bytes=9e3), *runs(FAST, first=1, task_bytes=4e3))
+    assert "  read " not in out and "bytes a task" not in out and "a GB" not in out
+    out, _ = said(*runs(BASE, task_bytes=9e3, first=2), *runs(FAST, first=3, task_bytes=4e7))
+    assert "  read " in out and "bytes a task 9 kB -> 40 MB" in " ".join(out.split())
 
 
 def test_json_has_what_the_text_says(runs: Any, said: Said) -> None:

@@ -201,3 +201,48 @@ def test_losses_in_the_trace_itself_are_noted() -> None:
     notes = diagnose(trace, []).notes
     assert "3 records were dropped: counts and sums are too low" in notes
     assert "1 input records were refused" in notes
+
+
+def test_where_the_rest_is_and_only_where_there_is_a_rest() -> None:
+    whole = diagnose(TRACE, [Says(finding(2.5, title="Cores idled", advice="Do less."))])
+    whole = Verdict(whole.sentence, "ok", whole.figures, whole.findings)
+    assert "All of it" not in to_text(whole)
+    long = " ".join(["Split the input."] * 6 + ["word"] * 20)
+    for path, named in (("runs/a b.rmt", "'runs/a b.rmt'"), ("x" * 99, "TRACE")):
+        text = to_text(diagnose(TRACE, [Says(finding(2.5, advice=long))]), path=path)
+        last = text.splitlines()[-1]
+        assert last == f"All of it: rotameter diagnose {named} --format md"
+        assert len(text.splitlines()) <= 15
+    many = [finding(float(i), advice=long) for i in range(9)]
+    last = to_text(diagnose(TRACE, [Says(*many)]), path="a.rmt").splitlines()[-1]
+    assert last.endswith("more in the report. All of it: rotameter diagnose a.rmt --format md")
+
+
+def test_advice_is_cut_behind_a_sentence() -> None:
+    advice = "Give each task more to do than it has now, so that it takes longer. " + "Then " * 40
+    text = to_text(diagnose(TRACE, [Says(finding(2.5, advice=advice))]))
+    assert "so that it takes longer. …" in " ".join(text.split())
+    text = to_text(diagnose(TRACE, [Says(finding(2.5, advice="word " * 60))]))
+    assert "word…" in text  # no sentence ends there
+
+
+def test_a_stated_run_time_is_in_the_json() -> None:
+    trace = Trace.from_tables({"tasks": [{"task_id": "a"}]}, {"makespan_s": 12.5})
+    verdict = diagnose(trace)
+    assert to_json(trace, verdict)["makespan_s"] == verdict.figures[0].value == 12.5
+
+
+def test_no_time_to_save_is_said_with_what_is_saved_instead() -> None:
+    verdict = diagnose(
+        TRACE, [Says(finding(0.0, title="Cores were asked for in vain", cost_core_h=19.25))]
+    )
+    assert verdict.sentence == (
+        "Nothing worth changing was found for the run time (10 s); 19.2 core·h avoidable: cores "
+        "were asked for in vain."
+    )
+    assert verdict.figures[3].text == "no run time; 19.2 core·h: k"
+    assert "RM900 k (19.2 core·h)" in to_text(verdict)
+    nothing = diagnose(TRACE, [Says(finding(0.04, title="Cores idled"))])
+    assert nothing.sentence.endswith("the run time (10 s); besides: cores idled.")
+    assert nothing.figures[3].text == "no run time"
+    assert diagnose(TRACE, [Says(finding(0.06))]).sentence.startswith("About 60 ms of 10 s (1%)")

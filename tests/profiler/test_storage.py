@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -306,3 +307,33 @@ def test_remote_bytes_of_pieces_larger_than_a_node() -> None:
     # On four nodes the large piece spans three and keeps a third of itself in place.
     assert flow.remote_bytes(4) == pytest.approx(75.0 * 2 / 3)
     assert np.isclose(Flow("a", 100.0).remote_bytes(4), 75.0)
+
+
+def test_what_does_not_matter_is_said_to_be_so(model: BandwidthModel) -> None:
+    little = [Stage("sum", 0, 1, (Flow(None, 2.0**20),), 2.0**20, compute_s=9e4)]
+    text = storage_advice(little, model, nodes=1, tasks_per_node=1).to_text()
+    assert text.startswith("Where this run keeps its data does not matter: ")
+    assert "on 1 node × 1 task: " in text and "Saves" not in text and "What matters" not in text
+
+
+def test_the_home_store_may_be_the_best(model: BandwidthModel) -> None:
+    advice = storage_advice(chain(), model, nodes=4, tasks_per_node=4)
+    kept = replace(advice, best=advice.baseline, saving_s=0.0)
+    assert "everything on the home store: no other configuration" in kept.to_text()
+    assert advice.baseline is not None and advice.best is not None
+    near = replace(advice, saving_s=0.001 * advice.best.makespan_s)
+    if near.best != near.baseline:
+        assert "Not worth a change: it saves" in near.to_text()
+
+
+def test_a_price_above_the_run_itself_and_flags_are_said_once(model: BandwidthModel) -> None:
+    advice = storage_advice(chain(), model, nodes=4, tasks_per_node=4)
+    assert advice.best is not None
+    took = 0.5 * advice.best.makespan_s
+    flags = ("a, read on x: out", "b, read on x: out", "c, read on x: out")
+    said = replace(advice, recorded_s=took, best=replace(advice.best, flags=flags)).to_text()
+    assert "The run itself took " in said and "the model is pessimistic" in said
+    assert "Not measured: 3 parts of the price, such as a, read on x: out" in said
+    assert said.count("Not measured") == 1
+    slower = replace(advice, recorded_s=2 * advice.best.makespan_s)
+    assert "pessimistic" not in slower.to_text()

@@ -257,3 +257,14 @@ def test_idle_gpus_of_a_task_with_two_attempts_are_counted_once() -> None:
     samples = [{"subject": "a", "metric": "gpus_idle", "value": 1.0}]
     gpu = usage(Trace.from_tables({"tasks": rows, "samples": samples}))["gpu"]
     assert (gpu["n"], gpu["idle_n"], gpu["idle_gpus"], gpu["idle_attempts"]) == (2, 1, 1, 1)
+
+
+def test_memory_of_cancelled_jobs_is_held_in_vain_and_not_unused() -> None:
+    asked = {"requested_memory_bytes": 4 * GB, "requested_cores": 1.0, "wall_s": 3600.0}
+    rows = [job("1", "cancelled", peak_memory_bytes=GB, cpu_s=1800.0, **asked)]
+    made = diagnose(traced(rows, engine="slurm"))
+    labels = {f.label: f.text for f in made.figures}
+    assert "They used 25% of the memory asked for" in made.sentence
+    assert "Memory held, not used" not in labels
+    assert labels["Memory held in vain"] == "100% of 4 GB·h"
+    assert labels["Efficiency"] == "0% of 3,600 core·s used by jobs that ended well"

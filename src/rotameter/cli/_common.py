@@ -180,9 +180,11 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
             bar = "#" * filled + "-" * (30 - filled)
             click.echo(f"\rreading [{bar}] {done:,}/{files:,} files", nl=False, err=True)
 
-    yield progress
-    if shown:
-        click.echo(err=True)
+    try:
+        yield progress
+    finally:  # An error begins on its own line.
+        if shown:
+            click.echo(err=True)
 
 
 def echo_json(document: Any) -> None:

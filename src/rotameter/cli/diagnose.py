@@ -80,7 +80,7 @@ def diagnose(
     opened = load(list(trace), given)
     advice = advice_of(opened, storage)
     verdict = api.diagnose(opened)
-    _print(output, opened, verdict, short_name(trace[0]), turnable, advice)
+    _print(output, opened, verdict, trace[0], turnable, advice)
     if len(trace) == 1 and not no_store:
         keep_predictions(trace[0], opened, verdict)
     if fail_on is not None:
@@ -113,13 +113,14 @@ def _print(
     output: str,
     opened: Trace,
     verdict: Verdict,
-    name: str,
+    path: str,
     knobs: dict[str, Any] | None,
     advice: Advice | None,
 ) -> None:
     from rotameter.profiler import diagnose as rules
     from rotameter.viz.sections.configuration import configuration
 
+    name = short_name(path)
     if output == "json":
         document = rules.to_json(opened, verdict, knobs=knobs)
         if advice is not None:
@@ -138,7 +139,7 @@ def _print(
 
         echo_json(verdict_multiqc(verdict, name))
     else:
-        click.echo(rules.to_text(verdict))
+        click.echo(rules.to_text(verdict, path=path))
         for line in advice.to_text().splitlines() if advice is not None else ():
             click.echo()
             click.echo(textwrap.fill(line, 80, subsequent_indent="  "))

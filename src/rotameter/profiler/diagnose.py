@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 import textwrap
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.figures import recorded_makespan
+from rotameter.profiler.figures import other_saving, recorded_makespan
 from rotameter.profiler.findings import built_in
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.ledger import ledger
@@ -30,6 +31,7 @@ __all__ = ["diagnose", "to_json", "to_text"]
 
 _SEVERITY = {"critical": 0, "warning": 1, "info": 2}
 MAX_LINES = 15
+_STOP = re.compile(r"[.!?;](?=\s|$)")
 _DASK_HELPS = (None, "dask", "python")
 _DASK_CODE = re.compile(r"\b(?:dask|distributed|LocalCluster|repartition|persist|client)\b")
 
@@ -163,9 +165,12 @@ def to_json(
         ``findings[].apply`` is ``{knob: new value}``, or None where no knob of a kind that would
         help was given, or it stands at its limit already.
     """
+    took = view(trace).makespan
+    if took is None:  # As the figure "Run time" has it.
+        took = recorded_makespan(trace.meta)
     return {
         "schema": 1,
-        "makespan_s": None if (m := view(trace).makespan) is None else round(m, 9),
+        "makespan_s": None if took is None else round(took, 9),
         "makespan_at_least": view(trace).makespan_at_least,
         "status": verdict.status,
         "sentence": verdict.sentence,
@@ -270,52 +275,82 @@ def _clip(text: str, width: int) -> str:
     return kept.rstrip(" ,;:·(") + "…"
 
 
-def _wrap(text: str, width: int, most: int, indent: str = "") -> list[str]:
-    """Wrap a text to at most ``most`` lines; what does not fit is cut with a mark."""
+def _wrap(text: str, width: int, most: int, indent: str = "") -> tuple[list[str], bool]:
+    """Wrap a text to at most ``most`` lines, and say whether it had to be cut.
+
+    It is cut behind a sentence where that leaves a third of the room, else where the room ends.
+    """
     clean = "".join(c if c.isprintable() else " " for c in text)
     room = width if _columns(clean) == len(clean) else max(20, width // 2)
     lines = textwrap.wrap(clean, room, subsequent_indent=indent, break_on_hyphens=False) or [""]
-    if len(lines) > most:
-        lines = [*lines[: most - 1], _clip(f"{lines[most - 1]} {lines[most].strip()}", room)]
-        if not lines[-1].endswith("…"):
-            lines[-1] = _clip(lines[-1], room - 1) + "…"
-    return [_clip(line, width) for line in lines]
+    cut = len(lines) > most
+    if cut:
+        kept = lines[:most]
+        last = next((n for n in range(most - 1, -1, -1) if _STOP.search(kept[n])), None)
+        ends = None if last is None else max(m.end() for m in _STOP.finditer(kept[last]))
+        if last is not None and ends is not None and 3 * (last * room + ends) > most * room:
+            lines = [*kept[:last], f"{kept[last][:ends]} …"]
+        else:
+            lines = [*lines[: most - 1], _clip(f"{lines[most - 1]} {lines[most].strip()}", room)]
+            if not lines[-1].endswith("…"):
+                lines[-1] = _clip(lines[-1], room - 1) + "…"
+    return [_clip(line, width) for line in lines], cut
 
 
-def to_text(verdict: Verdict, width: int = 80) -> str:
-    """Give the verdict in at most 15 lines.
+def to_text(verdict: Verdict, width: int = 80, path: str = "TRACE") -> str:
+    """Give the verdict in at most 15 lines; the last says where the rest is, if there is more.
 
     Parameters
     ----------
     verdict : Verdict
     width : int
         Columns; no line is longer.
+    path : str
+        What the user calls the trace, for the command that shows the rest.
 
     Examples
     --------
     >>> print(to_text(Verdict("Nothing worth changing: 3 tasks in 2 s.", "ok")))
     Nothing worth changing: 3 tasks in 2 s.
     """
-    lines = _wrap(verdict.sentence, width, 5)
+    lines, hidden, cut = _laid_out(verdict, width, MAX_LINES)
+    if not (hidden or cut):
+        return "\n".join(lines)
+    lines, hidden, _ = _laid_out(verdict, width, MAX_LINES - 1)
+    return "\n".join([*lines, _rest(hidden, width, path)])
+
+
+def _laid_out(verdict: Verdict, width: int, most: int) -> tuple[list[str], int, bool]:
+    """Give at most ``most`` lines, how many findings are not in them, and if texts were cut."""
+    lines, cut = _wrap(verdict.sentence, width, 5)
     lines += [_clip(line, width) for line in _figure_lines(verdict, width)]
-    note = _note_line(verdict, width)
-    room = MAX_LINES - len(lines) - len(note)
+    note, short_note = _note_line(verdict, width)
+    cut |= short_note
+    room = most - len(lines) - len(note)
     shown = 0
     for rank, finding in enumerate(verdict.findings, start=1):
-        block = _finding_lines(rank, finding, width)
-        rest = len(verdict.findings) - rank
-        if len(block) > room - (1 if rest else 0) and shown:
+        block, short = _finding_lines(rank, finding, width)
+        if len(block) > room and shown:
             break
-        block = block[: max(1, room - (1 if rest else 0))]
+        cut |= short or len(block) > room
+        block = block[: max(1, room)]
         lines += block
         room -= len(block)
         shown += 1
         if room < 2:
             break
-    hidden = len(verdict.findings) - shown
-    if hidden > 0 and room > 0:
-        lines.append(_clip(f"{hidden} more in the report.", width))
-    return "\n".join([*lines, *note][:MAX_LINES])
+    return [*lines, *note][:most], len(verdict.findings) - shown, cut
+
+
+def _rest(hidden: int, width: int, path: str) -> str:
+    """Say how many findings are not shown, and which command shows everything."""
+    more = f"{hidden} more in the report. " if hidden else ""
+    name = shlex.quote(path) if path.isprintable() and path != "TRACE" else "TRACE"
+    for named in (name, "TRACE"):
+        said = f"{more}All of it: rotameter diagnose {named} --format md"
+        if _columns(said) <= width:
+            return said
+    return _clip(f"{more}All of it: --format md", width)
 
 
 def _figure_lines(verdict: Verdict, width: int) -> list[str]:
@@ -329,16 +364,21 @@ def _figure_lines(verdict: Verdict, width: int) -> list[str]:
     return lines
 
 
-def _finding_lines(rank: int, finding: Finding, width: int) -> list[str]:
+def _finding_lines(rank: int, finding: Finding, width: int) -> tuple[list[str], bool]:
     cost = f" ({format_seconds(finding.cost_s)})" if finding.cost_s is not None else ""
+    if finding.cost_s == 0.0 and (other := other_saving(finding)):
+        cost = f" ({other})"
     head = f"{rank}. {finding.code} {finding.kind}{cost}: {finding.title}"
     change = f"   do: {finding.change}" if finding.change else ""
     do = change if change and _columns(change) <= width else f"   do: {finding.advice}"
-    return [*_wrap(head, width, 2, "   "), *_wrap(do, width, 2, "       ")]
+    first, second = _wrap(head, width, 2, "   "), _wrap(do, width, 2, "       ")
+    return [*first[0], *second[0]], first[1] or second[1]
 
 
-def _note_line(verdict: Verdict, width: int) -> list[str]:
+def _note_line(verdict: Verdict, width: int) -> tuple[list[str], bool]:
     if not verdict.notes:
-        return []
+        return [], False
     more = len(verdict.notes) - 1
-    return [_clip(f"Note: {verdict.notes[0]}" + (f" (+{more} more)" if more else ""), width)]
+    said = f"Note: {verdict.notes[0]}" + (f" (+{more} more)" if more else "")
+    line = _clip(said, width)
+    return [line], bool(more) or line.endswith("…")

@@ -18,9 +18,19 @@ if TYPE_CHECKING:
     from rotameter.profiler.ledger import Account, Ledger
     from rotameter.profiler.trace import Trace
 
-__all__ = ["computed", "figures", "recorded_makespan", "task_hours"]
+__all__ = [
+    "computed",
+    "figures",
+    "no_time",
+    "other_saving",
+    "recorded_makespan",
+    "task_hours",
+]
 
 FAILED_SHARE = 0.2
+NO_TIME_SHARE = 0.005
+"""A saving below this part of the run time is shown as 0 %: none of time."""
+_IN_VAIN = 0.005
 
 _KINDS = {
     "workers_died": "workers died",
@@ -49,6 +59,27 @@ _KINDS = {
     "regime_change": "a slow-down in mid-run",
 }
 """Kinds of findings in plain words."""
+
+
+def no_time(finding: Finding, makespan_s: float | None) -> bool:
+    """Say whether a finding's saving is no run time worth a word (though it may save others)."""
+    return finding.cost_s is not None and finding.cost_s < NO_TIME_SHARE * (makespan_s or 0.0)
+
+
+def other_saving(finding: Finding) -> str:
+    """Give what a finding saves besides time; empty where that is nothing, or not known.
+
+    Examples
+    --------
+    >>> other_saving(Finding("RM1", "k", "info", "t", cost_s=0.0, cost_core_h=19.1667))
+    '19.2 core·h'
+    """
+    parts = [
+        f"{format_number(amount)} {unit}"
+        for amount, unit in ((finding.cost_core_h, "core·h"), (finding.cost_gbh, "GB·h"))
+        if amount is not None and amount >= 0.001
+    ]
+    return " and ".join(parts)
 
 
 def recorded_makespan(meta: dict[str, Any]) -> float | None:
@@ -138,7 +169,10 @@ def _efficiency(seen: View, book: Ledger) -> Figure:
                 how = f"{_core_time(account.held)} held, CPU time not known; {account.how}"
                 return Figure("Efficiency", None, "ratio", "not measured", how)
             how = f"{_split(account, _core_time)}; {account.name}: {account.how}".lstrip("; ")
-            text = f"{ratio:.0%} of {_core_time(account.measured)} used{_part(seen, account)}"
+            text = f"{ratio:.0%} of {_core_time(account.measured)} used"
+            if _lost(account):
+                text += f" by {'jobs' if is_job_log(seen) else 'attempts'} that ended well"
+            text += _part(seen, account)
             return Figure("Efficiency", ratio, "ratio", text, how)
         if ratio is None:
             continue
@@ -149,6 +183,12 @@ def _efficiency(seen: View, book: Ledger) -> Figure:
             how += f"; {cpu:.0%} computed (CPU time)"
         return Figure("Efficiency", ratio, "ratio", text, f"{how}; {account.how}")
     return Figure("Efficiency", None, "ratio", "–", f"cannot tell: {book.worker_core_s.how}")
+
+
+def _lost(account: Account) -> bool:
+    """Say whether attempts that did not end well held a part of it, which counts as no use."""
+    lost = sum(x for name, x in account.wasted if name.endswith("_attempts"))
+    return lost > _IN_VAIN * (account.held or 0.0)
 
 
 def _part(seen: View, account: Account) -> str:
@@ -172,6 +212,8 @@ def _wasted(seen: View, book: Ledger) -> Figure:
     for account in accounts:
         if account.held is None:
             continue
+        if _lost(account):  # What those attempts used was for nothing too.
+            label = "Memory held in vain"
         blind = account.unmeasured
         wasted = (account.wasted_total or 0.0) - blind
         # Of a worker's memory, what unmeasured tasks left free is not known: so much at least.
@@ -227,6 +269,8 @@ def _fourth(seen: View, findings: Sequence[Finding]) -> Figure:
         return Figure("Avoidable", value, "s", text, "largest cost among the findings")
     top = max(priced, key=lambda f: f.cost_s or 0.0)
     cost = top.cost_s or 0.0
+    if no_time(top, seen.makespan):
+        return _no_time_figure(priced)
     kind = _KINDS.get(top.kind, top.kind.replace("_", " "))
     return Figure(
         "Avoidable",
@@ -235,3 +279,14 @@ def _fourth(seen: View, findings: Sequence[Finding]) -> Figure:
         f"{format_seconds(cost)} ({cost / seen.makespan:.0%}): {kind}",
         top.cost_how,
     )
+
+
+def _no_time_figure(priced: Sequence[Finding]) -> Figure:
+    """Say that no time is avoidable, and what is instead."""
+    other = next((f for f in priced if other_saving(f)), None)
+    top = max(priced, key=lambda f: f.cost_s or 0.0)
+    if other is None:
+        return Figure("Avoidable", top.cost_s, "s", "no run time", top.cost_how)
+    kind = _KINDS.get(other.kind, other.kind.replace("_", " "))
+    text = f"no run time; {other_saving(other)}: {kind}"
+    return Figure("Avoidable", top.cost_s, "s", text, other.cost_how)

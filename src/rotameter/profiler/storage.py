@@ -13,6 +13,7 @@ from rotameter.profiler.storing.costs import cost_tables, node_local
 from rotameter.profiler.storing.replayed import replayed_makespan, replays_affordable
 from rotameter.profiler.storing.stages import Flow, Stage, stages_of_graph
 from rotameter.profiler.storing.table import BandwidthTable
+from rotameter.profiler.view import view
 
 if TYPE_CHECKING:
     from rotameter.profiler.flow.graph import FlowGraph
@@ -118,6 +119,7 @@ def storage_advice(
     places = [(n, t) for n in _measured(model, nodes, 2) for t in _per_node(model, tasks_per_node)]
     costs = cost_tables(stages, model, candidates, places, home=place, local=apart)
     limit = _MOST_REPLAYS
+    recorded_s = view(cast("Trace", source)).makespan if hasattr(source, "table") else None
     if makespan is None and hasattr(source, "table"):
         replayer = Replayer(cast("Trace", source))
         makespan = replayed_makespan(replayer, costs)
@@ -125,7 +127,7 @@ def storage_advice(
             notes = (*notes, "no task times to replay: each stage waits for the whole one before")
         elif replayer.model is not None:
             limit = replays_affordable(replayer.model, _MOST_REPLAYS)
-    return advise(costs, makespan=makespan, limit=limit, notes=notes)
+    return advise(costs, makespan=makespan, limit=limit, notes=notes, recorded_s=recorded_s)
 
 
 def _measured(model: BandwidthModel, given: Sequence[int] | int | None, column: int) -> list[int]:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.figures import computed, figures, recorded_makespan, task_hours
+from rotameter.profiler.figures import (
+    computed,
+    figures,
+    no_time,
+    other_saving,
+    recorded_makespan,
+    task_hours,
+)
 from rotameter.profiler.findings.base import tracing_s
 from rotameter.profiler.gpu import gpu_sentence
 from rotameter.profiler.usage import ends, gpu_words, hours, is_job_log, percent, usage
@@ -442,6 +449,12 @@ def _losses(seen: View, findings: Sequence[Finding], book: Ledger) -> str:
     others = "" if not more else f" {more} more cause{'s' if more > 1 else ''} found."
     if top.cost_s is None or not seen.makespan:
         return f"{_stop(top.title)}{others}"
+    if all(no_time(f, seen.makespan) for f in findings if f.cost_s is not None):
+        saves = other_saving(top)
+        return (
+            f"Nothing worth changing was found for the run time ({_span(seen)}); "
+            f"{f'{saves} avoidable' if saves else 'besides'}: {_stop(_lower(top.title))}{others}"
+        )
     share = top.cost_s / seen.makespan
     return (
         f"About {format_seconds(top.cost_s)} of {_span(seen)} ({share:.0%}) "

@@ -15,22 +15,26 @@ if TYPE_CHECKING:
 
 __all__ = ["NAME", "headline", "row_place", "shown_name", "shown_total", "signed", "what_changed"]
 
+_NAMED = 0.2
+"""A change that is less of the whole than this does not stand in the headline."""
 NAME = 34
 """Characters of a group's name in text."""
 
 
-def _core_s(value: float) -> str:
-    if abs(value) >= 360_000:
+def _core_s(value: float, most: float) -> str:
+    if most >= 360_000:
         return f"{format_number(value / 3600)} core·h"
     return f"{format_number(value)} core·s"
 
 
-def _gbh(value: float) -> str:
-    if abs(value) < 0.01:
+def _gbh(value: float, most: float) -> str:
+    if most < 0.01:  # Too small for hours: 1 GB·h is 3,600 GB·s.
         return f"{format_number(value * 3600, 2)} GB·s"
     return f"{format_number(value)} GB·h"
 
 
+_UNITS: dict[str, Callable[[float, float], str]] = {"wasted_core_s": _core_s, "wasted_gbh": _gbh}
+"""Sums whose unit follows from the larger side, so that a row has one."""
 _ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("makespan_s", "run time", format_seconds),
     ("tasks", "tasks", format_number),
@@ -42,8 +46,8 @@ _ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("write_bytes", "written", format_bytes),
     ("received_bytes", "received", format_bytes),
     ("peak_memory_bytes", "highest task peak", format_bytes),
-    ("wasted_core_s", "cores held, not used", _core_s),
-    ("wasted_gbh", "memory held, not used", _gbh),
+    ("wasted_core_s", "cores held, not used", format_number),
+    ("wasted_gbh", "memory held, not used", format_number),
     ("failed_attempts", "failed attempts", format_number),
     ("slots", "slots", format_number),
 )
@@ -60,10 +64,13 @@ def _percent(ratio: float | None) -> str:
 def shown_total(total: Total) -> tuple[str, str, str, str] | None:
     """Give (label, before, after, change) of a sum as text; None for one that is not shown."""
     found = next((row for row in _ROWS if row[0] == total.name), None)
-    if found is None or (total.before is None and total.after is None):
+    two = (total.before, total.after)
+    if found is None or not total.matters or two == (None, None):
         return None
     _, label, write = found
-    old, new = ("–" if v is None else write(v) for v in (total.before, total.after))
+    most = max(abs(v) for v in two if v is not None)
+    scaled = _UNITS.get(total.name)
+    old, new = ("–" if v is None else write(v) if scaled is None else scaled(v, most) for v in two)
     return label, old, new, _percent(total.change_ratio)
 
 
@@ -86,29 +93,36 @@ def headline(found: Comparison, labels: tuple[str, str] = ("A", "B")) -> str:
     old, new, ratio = time.before, time.after, time.change_ratio
     failed = [label for label, state in zip(labels, found.status, strict=True) if state == "failed"]
     lead = f"{' and '.join(failed)} failed. " if failed else ""
-    top = next((g for g in found.changes if g.contribution_s is not None), None)
+    alone = "" if max(found.runs) > 1 else "; with one run a side, how much runs vary is unknown"
     if old is None or new is None or ratio is None:
         said = "Run times cannot be compared." + _io_words(found, b)
+        named = _largest(found, 0.0, 0.0)
     elif not time.is_change:
         said = (
             f"No change that can be told: {a} took {format_seconds(old)}, "
-            f"{b} {format_seconds(new)} ({_percent(ratio)})."
+            f"{b} {format_seconds(new)} ({_percent(ratio)}){alone}."
         )
-        if top is not None and abs(top.contribution_s or 0.0) < 0.1 * old:
-            top = None
+        named = _largest(found, 0.0, 0.1 * old)
     else:
         word = "less" if new < old else "more"
         said = (
             f"{b} took {format_seconds(new)}, {format_seconds(abs(new - old))} "
-            f"({100 * abs(ratio):.0f} %) {word} than {a} ({format_seconds(old)})."
+            f"({100 * abs(ratio):.0f} %) {word} than {a} ({format_seconds(old)}){alone}."
         )
-    if top is not None and top.contribution_s:
-        said += (
-            f" Most of it: {clip(top.label, NAME)} ({signed(top.contribution_s)})."
-            if time.is_change and top.contribution_s * ((new or 0) - (old or 0)) > 0
-            else f" Largest change: {clip(top.label, NAME)} ({signed(top.contribution_s)})."
-        )
-    return lead + said
+        named = _largest(found, new - old, 0.0)
+    return f"{lead}{said}{named}"
+
+
+def _largest(found: Comparison, moved_s: float, least_s: float) -> str:
+    """Name what contributed most: a group's change, or what is in no task."""
+    parts = [(g.label, g.contribution_s or 0.0) for g in found.changes]
+    if moved_s:
+        parts += [(name, c.seconds or 0.0) for name, c in found.others]
+    name, seconds = max(parts, key=lambda part: abs(part[1]), default=("", 0.0))
+    if not seconds or abs(seconds) < max(least_s, _NAMED * abs(moved_s)):
+        return ""
+    most = seconds * moved_s > 0 and abs(seconds) >= 0.5 * abs(moved_s)
+    return f" {'Most of it' if most else 'Largest change'}: {clip(name, NAME)} ({signed(seconds)})."
 
 
 def _io_words(found: Comparison, label: str) -> str:
@@ -166,6 +180,9 @@ def what_changed(group: GroupChange) -> str:
         if abs(each) >= 0.1:
             parts.append(f"bytes a task {_percent(each)}")
             parts.append(f"time a byte {_percent(group.byte_ratio.value - 1)}")
+    elif group.bytes_matter and size[0] is not None and size[1] is not None:
+        few = (size[0] / max(old_n, 1), size[1] / max(new_n, 1))
+        parts.append(f"bytes a task {format_bytes(few[0])} -> {format_bytes(few[1])}")
     if group.failed[0] != group.failed[1]:
         parts.append(f"failed attempts {_counts(group.failed)}")
     if not group.is_change:

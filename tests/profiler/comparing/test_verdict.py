@@ -120,6 +120,55 @@ def test_settings_and_the_cluster(run: Make) -> None:
     assert dict(found.others)["the cluster's size"].seconds < -5  # type: ignore[operator]
 
 
+def test_a_worker_that_was_started_again_is_no_further_one(run: Make) -> None:
+    calm = run(BASE)
+    rows, workers = calm.table("tasks").to_pylist(), calm.table("workers").to_pylist()
+    dies = max(r["ended_ns"] for r in rows if r["worker"] == "w0" and r["started_ns"] < 10**10)
+    for row in rows:
+        if row["worker"] == "w0" and row["started_ns"] >= dies:
+            row["worker"] = "w9"
+    workers.append({**workers[0], "worker": "w9", "started_ns": dies})
+    workers[0]["ended_ns"] = dies
+    tables = {"tasks": rows, "workers": workers, "deps": calm.table("deps").to_pylist()}
+    found = both(Trace.from_tables(tables, calm.meta), calm)
+    assert not [d for d in found.differences if d.name == "workers"]
+    assert "the cluster's size" not in dict(found.others)
+
+
+def test_a_few_kilobytes_are_no_workload(run: Make) -> None:
+    sizes = {"write_bytes": 1.0}
+    found = both(run(BASE, task_bytes=4e3, **sizes), run(BASE, seed=1, task_bytes=9e3, **sizes))
+    assert not any("bytes read" in note for note in found.notes)
+    assert not found.total("read_bytes").is_change and not found.total("read_bytes").matters
+    assert found.total("wall_per_gb_s").before is None
+    assert all(g.byte_ratio is None and not g.bytes_matter for g in found.groups)
+    assert found.groups[0].bytes[0] == pytest.approx(40 * 4001.0)
+
+
+def test_bytes_that_take_no_time_do_not_matter_and_those_that_do_matter(run: Make) -> None:
+    one, other = (run([("load", 40, 100.0)], seed=s, task_bytes=1e6 * s) for s in (1, 2))
+    assert not both(one, other).total("read_bytes").matters  # 40 MB of 1,000 s
+    slow = [run([("load", 40, 1.0)], task_bytes=1e6, io_s=0.5) for _ in range(2)]
+    assert both(*slow).total("read_bytes").matters
+
+
+def test_one_run_a_side_that_varies_inside_varies_between_runs(run: Make) -> None:
+    one = run([("work", 40, 1.0)], spread=0.8, seed=3)
+    other = run([("work", 40, 1.0)], spread=0.8, seed=3, pace=1.12)
+    found = both(one, other)
+    assert abs(found.makespan.change_ratio or 0) > 0.10
+    assert not found.changes and not found.makespan.is_change
+    assert not found.total("task_wall_s").is_change
+    same = both(run([("work", 40, 1.0)], spread=1e-6), run([("work", 40, 1.12)], spread=1e-6))
+    assert same.makespan.is_change and same.changes
+
+
+def test_waste_is_judged_beside_what_was_held(run: Make) -> None:
+    found = both(run([("a", 41, 1.0)], spread=1e-6), run([("a", 42, 1.0)], spread=1e-6))
+    wasted = found.total("wasted_core_s")
+    assert abs(wasted.change_ratio or 0) > 0.10 and not wasted.is_change
+
+
 # -- predictions ---------------------------------------------------------------------------------
 
 
@@ -188,6 +237,73 @@ def test_a_cause_that_is_still_there(run: Make) -> None:
     (judged,) = both(*half(run), diagnose=still).predictions
     assert judged.left_s == 10.0 and judged.outcome == "cannot tell"
     assert judged.how == "the cause is still there"
+
+
+WORKED = [("load", 40, 1.0), ("join", 40, 1.0)]
+
+
+def with_columns(trace: Trace, **columns: float) -> Trace:
+    """Give each task of ``join`` values of its duration's part."""
+    rows = trace.table("tasks").to_pylist()
+    for row in rows:
+        row |= {name: share * row["wall_s"] for name, share in columns.items()}
+    tables = {name: trace.table(name).to_pylist() for name in ("deps", "workers")}
+    return Trace.from_tables({"tasks": rows, **tables}, trace.meta)
+
+
+def test_a_cause_that_went_with_its_work_was_not_put_right(run: Make) -> None:
+    # Half the time with half the CPU time: the tasks do less, and do not wait less.
+    sides = [with_columns(t, cpu_s=0.9) for t in half(run)]
+    (judged,) = both(*sides, predictions=[said(10.0, 8.0, 12.0)]).predictions
+    assert judged.outcome == "cannot tell"
+    assert "another reason: its tasks compute less (-5" in judged.how
+    # The same CPU time in half the time: what they waited for is gone.
+    waited = [with_columns(t, cpu_s=s) for t, s in zip(half(run), (0.45, 0.9), strict=True)]
+    (judged,) = both(*waited, predictions=[said(10.0, 8.0, 12.0)]).predictions
+    assert judged.outcome == "came true"
+
+
+def test_threads_that_are_still_there_were_not_put_right(run: Make) -> None:
+    advised = [said(10.0, 8.0, 12.0, kind="thread_oversubscription")]
+    many = {"cpu_s": 0.1, "process_cpu_s": 0.6}
+    one, other = half(run)
+    for after, outcome in ((many, "cannot tell"), ({**many, "process_cpu_s": 0.1}, "came true")):
+        sides = with_columns(one, **many), with_columns(other, **after)
+        (judged,) = both(*sides, predictions=advised).predictions
+        assert judged.outcome == outcome
+        assert ("several threads" in judged.how) == (outcome == "cannot tell")
+
+
+def test_tasks_that_are_gone_or_fewer_are_another_reason(run: Make) -> None:
+    one = run(BASE)
+    advised = [said(10.0, 8.0, 12.0)]
+    gone = run([("load", 40, 1.0), ("merge", 13, 3.0)], seed=1)
+    (judged,) = both(one, gone, predictions=advised).predictions
+    assert judged.outcome == "cannot tell" and "not there any more" in judged.how
+    (judged,) = both(one, run([BASE[0], ("join", 20, 2.0)]), predictions=advised).predictions
+    assert judged.outcome == "cannot tell" and "20 now, not 40" in judged.how
+
+
+def test_tiny_tasks_that_became_others_came_true(run: Make) -> None:
+    one, other = run([("price", 400, 0.05)]), run([("many", 5, 1.0)])
+    saved = 5.0 - (other.meta["run"]["ended_ns"] / 1e9)
+    tiny = Prediction("RM1", "tiny_tasks", ("price",), None, saved, None, "do")
+    (judged,) = both(one, other, predictions=[tiny]).predictions
+    assert judged.outcome == "came true"
+
+
+def test_advice_that_was_followed_while_the_cause_stays(run: Make) -> None:
+    def still(trace: Trace) -> Verdict:
+        finding = Finding("RM1", "spill", "warning", "t", ("join",), cost_s=10.0)
+        return Verdict("s", "ok", findings=(finding,))
+
+    name = "distributed.scheduler.worker-saturation"
+    one = run(BASE, settings={name: 1.1})
+    other = run(WORKED, seed=1, settings={name: 2.0})
+    advised = [said(10.0, 8.0, 12.0, 'set "distributed.scheduler.worker-saturation": 2.0')]
+    (judged,) = both(one, other, predictions=advised, diagnose=still).predictions
+    assert (judged.applied, judged.outcome) == ("yes", "cannot tell")
+    assert "faster for another reason" in judged.how
 
 
 def test_causes_that_are_gone_together_may_have_been_one(run: Make) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rotameter.adapters.importers import reading
+from rotameter.adapters.importers import reading, rundirs
 from rotameter.errors import UsageError
 from rotameter.profiler.store import is_trace, open_trace
 from rotameter.profiler.trace import Trace
@@ -156,6 +156,11 @@ def _open(
             joined = joining.join(first, utc_offset_s=offset_s, options=options)
             if joined is not None:
                 return joined
+    if format is None and not options:  # Who gives an importer's options knows what is there.
+        for path in paths:
+            folder = Path(os.path.expanduser(os.fspath(path)))
+            if folder.is_dir():
+                rundirs.check_folder(folder, progress)
     return reading.read(
         paths, format=format, utc_offset_s=offset_s, options=options, progress=progress
     )

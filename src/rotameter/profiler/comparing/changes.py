@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Two = tuple[float | None, float | None]
 
-__all__ = ["GroupChange", "group_changes", "has_times"]
+__all__ = ["GroupChange", "Spread", "group_changes", "has_times", "spread_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,11 +36,14 @@ class GroupChange:
         How it was found again: ``name``, ``digits``, ``place`` or ``only``.
     tasks, wall_s, per_task_s, longest_s, per_gb_s, bytes, peak_bytes, failed : (before, after)
         Tasks; task time (that of reading and writing where no task has one); that of a task, of
-        the longest task, and of a GB moved; bytes moved; highest peak; attempts that were lost.
+        the longest task, and of a GB moved (None where bytes do not matter); bytes moved; highest
+        peak; attempts that were lost.
     ratio : Ratio or None
         Of a task's time, after / before.
     byte_ratio : Ratio or None
-        Of the time for a byte.
+        Of the time for a byte; None where bytes do not matter on either side.
+    bytes_matter : bool
+        Whether the bytes moved are a workload, on one side at least.
     told : str
         ``slower``, ``faster`` (a task), ``more``, ``fewer`` (tasks), ``new``, ``gone``, ``same``
         (too little to be called a change), or ``unknown``.
@@ -65,6 +68,7 @@ class GroupChange:
     failed: tuple[float, float]
     ratio: Ratio | None
     byte_ratio: Ratio | None
+    bytes_matter: bool
     told: str
     contribution_s: float | None
     contribution_interval90: tuple[float, float] | None
@@ -103,7 +107,8 @@ def group_changes(
     ratios, by_byte = [], []
     for number, (old, new) in enumerate(sides):
         ratios.append(ratio_of_means(old.walls, new.walls, seed=(seed, number, 0)))
-        by_byte.append(ratio_of_means(old.rates, new.rates, seed=(seed, number, 1)))
+        rates = (old.rates, new.rates) if old.heavy and new.heavy else ((), ())
+        by_byte.append(ratio_of_means(*rates, seed=(seed, number, 1)))
     sure = called(ratios)
     added = _contributions(pairs, sides, ends) if timed else {}
     made = []
@@ -126,6 +131,7 @@ def group_changes(
                 failed=(old.failed, new.failed),
                 ratio=ratio,
                 byte_ratio=by_byte[number],
+                bytes_matter=old.heavy or new.heavy,
                 told=_told(pair, ratio, sure[number], old, new, max(len(before), len(after)) > 1),
                 contribution_s=got.seconds,
                 contribution_interval90=_interval(got.seconds, ratio, old, new),
@@ -139,6 +145,46 @@ def has_times(before: Sequence[RunFacts], after: Sequence[RunFacts]) -> bool:
     """Say whether tasks have durations on each side that has tasks."""
     sides = [[run for run in runs if run.rows] for runs in (before, after)]
     return all(any(run.timed for run in runs) for runs in sides if runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """By how much the drawing of tasks alone may move a sum: parts of the earlier side's.
+
+    Attributes
+    ----------
+    run, tasks : (float, float)
+        Run time and task time: how much longer the later side may be than it was, and how much
+        shorter (one-sided 95 % bounds).
+    """
+
+    run: tuple[float, float] = (0.0, 0.0)
+    tasks: tuple[float, float] = (0.0, 0.0)
+
+
+def spread_of(
+    groups: Sequence[GroupChange], makespan_s: float | None, slots: float | None
+) -> Spread:
+    """Give by how much two runs may differ by the drawing of their tasks alone.
+
+    Parameters
+    ----------
+    groups : sequence of GroupChange
+    makespan_s : float or None
+        Of the earlier side.
+    slots : float or None
+        Tasks that share its time.
+    """
+    known = [(g.wall_s[0] or 0.0, g.ratio) for g in groups if g.ratio is not None]
+    longer_s = math.hypot(*(wall * (r.high - r.value) for wall, r in known))
+    shorter_s = math.hypot(*(wall * (r.value - r.low) for wall, r in known))
+    wall_s = math.fsum(g.wall_s[0] or 0.0 for g in groups)
+    # What tasks do not take of the run, they do not vary.
+    run_s = max(slots * makespan_s, wall_s) if makespan_s and slots else 0.0
+    return Spread(
+        run=(longer_s / run_s, shorter_s / run_s) if run_s else (0.0, 0.0),
+        tasks=(longer_s / wall_s, shorter_s / wall_s) if wall_s else (0.0, 0.0),
+    )
 
 
 def _weight(group: GroupChange) -> float:
@@ -166,6 +212,7 @@ class _Samples:
     longest: float | None
     per_gb: float | None
     bytes: float | None
+    heavy: bool
     peak: float | None
     failed: float
 
@@ -173,7 +220,7 @@ class _Samples:
 def _samples(runs: Sequence[RunFacts], names: tuple[str, ...], timed: bool) -> _Samples:
     """Take one group's values; without task times, those of its reading and writing."""
     walls, rates, counts, totals, sizes = [], [], [], [], []
-    peaks, failed = [], 0.0
+    peaks, failed, heavy = [], 0.0, False
     for run in runs:
         mine = run.tasks_of(names) if names else np.empty(0, dtype=np.int64)
         wall, size = (run.wall_s if timed else run.io_s)[mine], run.bytes[mine]
@@ -183,6 +230,8 @@ def _samples(runs: Sequence[RunFacts], names: tuple[str, ...], timed: bool) -> _
         totals.append(float(wall[known].sum()) if known.any() else math.nan)
         rates.append(_rates(wall, size))
         sizes.append(float(np.nansum(size)) if np.isfinite(size).any() else math.nan)
+        calls = run.io_s[mine]
+        heavy |= run.heavy(sizes[-1], float(np.nansum(calls)) if np.isfinite(calls).any() else None)
         rows = [run.rows[name] for name in names if name in run.rows]
         peaks += [float(r.peak_max_bytes) for r in rows if r.peak_max_bytes is not None]
         failed += sum(_lost(row.outcomes) for row in rows) / len(runs)
@@ -195,8 +244,9 @@ def _samples(runs: Sequence[RunFacts], names: tuple[str, ...], timed: bool) -> _
         total=_mean(totals),
         mean=_mean(each),
         longest=_mean([float(w.max()) for w in walls if w.size]),
-        per_gb=None if not rate else float(np.mean(rate)) * 1e9,
+        per_gb=float(np.mean(rate)) * 1e9 if rate and heavy else None,
         bytes=_mean(sizes),
+        heavy=heavy,
         peak=max(peaks) if peaks else None,
         failed=failed,
     )

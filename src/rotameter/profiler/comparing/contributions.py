@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter.profiler.comparing.settings import most_at_once
 from rotameter.profiler.replaying.changes import Change, Scale, Workers
 from rotameter.profiler.replaying.choose import chosen
 from rotameter.profiler.replaying.model import PARTS
@@ -230,5 +231,10 @@ class Ends:
 
 
 def _size(model: Model) -> tuple[int, float]:
-    """Give the number of workers, and the slots that one has."""
-    return len(model.workers), float(np.median([w.cores for w in model.workers] or [0.0]))
+    """Give the number of workers at one time, and the slots that one has."""
+    lives = [(w.from_s, w.until_s) for w in model.workers]
+    # A worker that was started again is no further one.
+    return (
+        most_at_once([a for a, _ in lives], [b for _, b in lives]),
+        float(np.median([w.cores for w in model.workers] or [0.0])),
+    )

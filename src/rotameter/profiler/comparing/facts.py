@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Codes, Floats, View
 
-__all__ = ["NO_GROUP", "RunFacts", "facts_of"]
+__all__ = ["LEAST_BYTES", "NO_GROUP", "RunFacts", "facts_of"]
 
 NO_GROUP = "(no group)"
-_GBH = 1e9 * 3600.0
+LEAST_BYTES = 1e6
+"""Fewer bytes are no workload: a tracer and an interpreter read and write as many themselves."""
+_LEAST_RATIO = 0.01
+_USUAL_BYTES_S = 100e6
+"""What takes less than this part of a run, at this bandwidth and as measured, does not matter."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +73,18 @@ class RunFacts:
     def timed(self) -> bool:
         """Whether tasks have durations."""
         return bool(np.isfinite(self.wall_s).any())
+
+    def heavy(self, size_bytes: float | None, io_s: float | None) -> bool:
+        """Say whether bytes, moved in so many seconds of calls, matter to this run."""
+        if size_bytes is None or not size_bytes >= LEAST_BYTES:
+            return False
+        times = (self.makespan_s, self.totals["task_wall_s"])
+        shares = [
+            part >= _LEAST_RATIO * whole
+            for part, whole in zip((size_bytes / _USUAL_BYTES_S, io_s), times, strict=True)
+            if part is not None and whole
+        ]
+        return any(shares) or not shares
 
     def tasks_of(self, names: tuple[str, ...]) -> Codes:
         """Give the tasks of some groups."""
@@ -216,11 +232,14 @@ def _waste(trace: Trace) -> dict[str, float | None]:
     book = ledger(trace)
     made: dict[str, float | None] = {}
     for name, accounts in (
-        ("wasted_core_s", (book.worker_core_s, book.request_core_s)),
-        ("wasted_gbh", (book.worker_gbh, book.request_gbh)),
+        ("core_s", (book.worker_core_s, book.request_core_s)),
+        ("gbh", (book.worker_gbh, book.request_gbh)),
     ):
         known = [a for a in accounts if a.held is not None and a.wasted_total is not None]
         one = known[0] if known else None
         judged = None if one is None else (one.wasted_total or 0.0) - one.unmeasured
-        made[name] = judged if one is not None and one.useful_ratio is not None else None
+        made[f"wasted_{name}"] = (
+            judged if one is not None and one.useful_ratio is not None else None
+        )
+        made[f"held_{name}"] = None if one is None else one.held
     return made

@@ -22,6 +22,8 @@ TOLERANCE_S = 0.3
 GONE_RATIO = 0.5
 """A cause that costs less than this part of what it did is taken to be gone."""
 
+_FASTER = ("came true", "more than predicted")
+
 _CLUSTER = {
     "threads a worker": r"threads[ _-]?per[ _-]?worker|nthreads|threads (?:a|each|per) worker",
     "workers": r"\bn[ _-]?workers\b|(?:more|fewer|number of) workers|\badapt\b",
@@ -90,6 +92,7 @@ def judge(
     differences: Sequence[Difference],
     pairs: Sequence[Pair],
     findings: Sequence[Finding] | None,
+    rivals: Sequence[str] | None = None,
 ) -> list[Judged]:
     """Say of each prediction whether it came true.
 
@@ -103,6 +106,8 @@ def judge(
     pairs : sequence of Pair
     findings : sequence of Finding, optional
         Of the later side.
+    rivals : sequence of str, optional
+        For each prediction, what else may be why its cause is gone; empty where nothing is.
 
     Returns
     -------
@@ -115,28 +120,38 @@ def judge(
     tried = [n for n, (state, _) in enumerate(applied) if state == "yes"]
     if not tried:  # No sign of what was applied: what is gone was, or it went by itself.
         tried = [
-            n
-            for n, p in enumerate(predictions)
-            if left[n] is not None and (left[n] or 0.0) < GONE_RATIO * p.mid_s
+            n for n, p in enumerate(predictions) if _gone(p, left[n]) and not (rivals and rivals[n])
         ]
     outcome, how = _outcome([predictions[n] for n in tried], measured)
     made = []
     for n, prediction in enumerate(predictions):
         state, why = applied[n]
-        if n in tried:
+        if n in tried and outcome in _FASTER and _stays(prediction, left[n]):
+            text = "faster for another reason: the cause is still there"
+            made.append(Judged(prediction, state, why, left[n], "cannot tell", text))
+        elif n in tried:
             made.append(Judged(prediction, state, why, left[n], outcome, how))
-            continue
-        made.append(
-            Judged(prediction, state, why, left[n], "cannot tell", _idle(prediction, left[n]))
-        )
+        else:
+            text = _idle(prediction, left[n], rivals[n] if rivals else "")
+            made.append(Judged(prediction, state, why, left[n], "cannot tell", text))
     return made
 
 
-def _idle(prediction: Prediction, left_s: float | None) -> str:
+def _gone(prediction: Prediction, left_s: float | None) -> bool:
+    return left_s is not None and left_s < GONE_RATIO * prediction.mid_s
+
+
+def _stays(prediction: Prediction, left_s: float | None) -> bool:
+    return left_s is not None and left_s >= (1 - TOLERANCE_RATIO) * prediction.mid_s
+
+
+def _idle(prediction: Prediction, left_s: float | None, rival: str) -> str:
     """Say why a prediction that nobody seems to have tried cannot be judged."""
     if left_s is None:
         return "nothing shows that it was applied"
-    if left_s < GONE_RATIO * prediction.mid_s:
+    if _gone(prediction, left_s):
+        if rival:
+            return f"the cause is gone, perhaps for another reason: {rival}"
         return "the cause is gone, but what was applied was something else"
     return "the cause is still there"
 

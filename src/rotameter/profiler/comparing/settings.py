@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rotameter.profiler.comparing.facts import RunFacts
     from rotameter.profiler.trace import Trace
 
-__all__ = ["Difference", "differences"]
+__all__ = ["Difference", "differences", "most_at_once"]
 
 SAME_RATIO = 0.02
 """Numbers this near each other were set alike (measured memory limits vary a little)."""
@@ -110,6 +110,20 @@ def differences(
     return found
 
 
+def most_at_once(starts: Any, ends: Any) -> int:
+    """Give how many spans overlap at most; one that begins where another ends does not.
+
+    Examples
+    --------
+    >>> most_at_once([0.0, 0.0, 5.0], [9.0, 4.0, float("inf")]), most_at_once([], [])
+    (2, 0)
+    """
+    times = np.concatenate([np.asarray(starts, dtype=float), np.asarray(ends, dtype=float)])
+    change = np.repeat([1, -1], len(times) // 2)
+    order = np.lexsort((change, times))
+    return int(np.cumsum(change[order]).max(initial=0))
+
+
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return abs(one - other) <= SAME_RATIO * max(abs(one), abs(other))
@@ -156,12 +170,21 @@ def _cluster(trace: Trace) -> dict[str, Any]:
     table = trace.table("workers").to_pylist()
     made: dict[str, Any] = {}
     if table:
-        made["workers"] = float(len({row["worker"] for row in table}))
+        made["workers"] = float(_side_by_side(trace) or len({row["worker"] for row in table}))
         for name, column in (("threads a worker", "cores"), ("memory a worker", "memory_bytes")):
             values = Counter(float(row[column]) for row in table if row[column])
             if values:
                 made[name] = max(values.items(), key=lambda item: (item[1], -item[0]))[0]
     return made
+
+
+def _side_by_side(trace: Trace) -> int | None:
+    """Give the most workers that lived at one time; None where no life has a length.
+
+    A worker that its nanny started again has a new address, and is no further worker.
+    """
+    lives = view(trace).lives
+    return most_at_once(lives["started"], lives["ended"]) if len(lives) else None
 
 
 def _requests(runs: Sequence[RunFacts]) -> dict[tuple[str, str], float]:

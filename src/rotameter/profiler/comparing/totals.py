@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.comparing.bootstrap import LEAST_RATIO, Ratio, called, ratio_of_means
+from rotameter.profiler.comparing.facts import LEAST_BYTES
 
 if TYPE_CHECKING:
+    from rotameter.profiler.comparing.changes import Spread
     from rotameter.profiler.comparing.facts import RunFacts
 
-__all__ = ["TOTALS", "Total", "totals_of"]
+__all__ = ["TOTALS", "Total", "least_ratio", "totals_of"]
+
+_BYTES = ("read_bytes", "write_bytes", "received_bytes")
+_PART_OF_TASKS = ("io_s", "spill_s", "transfer_s")
+_LEAST_PART = 0.01
+"""Of task time: less of it is no change."""
+_VARIES = ("task_wall_s", "wall_per_task_s", "wall_per_gb_s", "cpu_s", *_PART_OF_TASKS)
+"""What varies as the tasks' times do."""
+_HELD = {"wasted_core_s": "held_core_s", "wasted_gbh": "held_gbh"}
 
 TOTALS = (
     "makespan_s",
@@ -52,6 +62,9 @@ class Total:
     interval90 : tuple of float or None
         Of ``change_ratio``; None where one run a side leaves it unknown.
     is_change : bool
+    matters : bool
+        Whether it is enough to say something of the run: a kilobyte read, or a millisecond in
+        calls, is not.
     """
 
     name: str
@@ -60,6 +73,7 @@ class Total:
     change_ratio: float | None
     interval90: tuple[float, float] | None
     is_change: bool
+    matters: bool = True
 
 
 def _value(run: RunFacts, name: str) -> float | None:
@@ -69,12 +83,16 @@ def _value(run: RunFacts, name: str) -> float | None:
         return wall / count if wall is not None and count else None
     if name == "wall_per_gb_s":
         size = run.totals["bytes"]
-        return wall / size * 1e9 if wall is not None and size else None
+        known = wall is not None and size and run.heavy(size, run.totals["io_s"])
+        return wall / size * 1e9 if known and wall is not None and size else None
     return run.totals[name]
 
 
 def totals_of(
-    before: Sequence[RunFacts], after: Sequence[RunFacts], seed: int
+    before: Sequence[RunFacts],
+    after: Sequence[RunFacts],
+    seed: int,
+    spread: Spread | None = None,
 ) -> tuple[Total, ...]:
     """Compare the sums of two sides.
 
@@ -82,12 +100,14 @@ def totals_of(
     ----------
     before, after : sequence of RunFacts
     seed : int
+    spread : Spread, optional
+        By how much the drawing of tasks alone may move times.
 
     Returns
     -------
     tuple of Total
         In the order of :data:`TOTALS`. With one run a side no interval is known, and what differs
-        by 10 % is called a change.
+        by 10 % and what its spread allows is called a change.
     """
     several = max(len(before), len(after)) > 1
     values = [
@@ -105,11 +125,58 @@ def totals_of(
         change = (now - was) / was if was and now is not None else None
         ratio = ratios[number]
         interval = None if ratio is None else (ratio.low - 1.0, ratio.high - 1.0)
+        matters = _matters(name, before, after)
+        if name == "wall_per_gb_s":  # A kilobyte on one side tells nothing of a byte's time.
+            matters = was is not None and now is not None
         if ratio is not None:
             is_change = sure[number]
         elif change is None:
             is_change = bool(was == 0.0 and now)
         else:
-            is_change = abs(change) >= LEAST_RATIO - 1e-12
-        made.append(Total(name, was, now, change, interval, is_change))
+            is_change = abs(change) >= least_ratio(name, change, spread) - 1e-12
+        is_change &= matters and _enough(name, was, now, before, after)
+        made.append(Total(name, was, now, change, interval, is_change, matters))
     return tuple(made)
+
+
+def least_ratio(name: str, change: float, spread: Spread | None) -> float:
+    """Give from which part on a difference between one run a side is called a change.
+
+    By what runs usually differ, and what the drawing of tasks allows.
+    """
+    if spread is None or not (name == "makespan_s" or name in _VARIES):
+        return LEAST_RATIO
+    longer, shorter = spread.run if name == "makespan_s" else spread.tasks
+    return LEAST_RATIO + (longer if change < 0 else shorter)
+
+
+def _matters(name: str, before: Sequence[RunFacts], after: Sequence[RunFacts]) -> bool:
+    """Say whether a sum is a workload on either side."""
+    for run in (*before, *after):
+        value, wall = run.totals.get(name), run.totals["task_wall_s"]
+        if name in _BYTES:
+            if run.heavy(value, run.totals["io_s"] if name != "received_bytes" else None):
+                return True
+        elif name == "peak_memory_bytes":
+            if value is not None and value >= LEAST_BYTES:
+                return True
+        elif name not in _PART_OF_TASKS or not wall or (value or 0.0) >= _LEAST_PART * wall:
+            return True
+    return False
+
+
+def _enough(
+    name: str,
+    was: float | None,
+    now: float | None,
+    before: Sequence[RunFacts],
+    after: Sequence[RunFacts],
+) -> bool:
+    """Say whether the difference is worth a word, beside the whole that it is a part of."""
+    moved = abs((now or 0.0) - (was or 0.0))
+    if name == "peak_memory_bytes":
+        return moved >= LEAST_BYTES
+    if name in _HELD and max(len(before), len(after)) == 1:
+        held = [h for run in (*before, *after) if (h := run.totals[_HELD[name]]) is not None]
+        return not held or moved >= LEAST_RATIO * max(held)
+    return True

@@ -12,13 +12,20 @@ import numpy as np
 from rotameter.errors import UsageError
 from rotameter.profiler.comparing.align import align_groups
 from rotameter.profiler.comparing.bootstrap import LEAST_RATIO
-from rotameter.profiler.comparing.changes import GroupChange, group_changes, has_times
+from rotameter.profiler.comparing.changes import (
+    GroupChange,
+    Spread,
+    group_changes,
+    has_times,
+    spread_of,
+)
 from rotameter.profiler.comparing.contributions import Contribution, Ends
 from rotameter.profiler.comparing.facts import RunFacts, facts_of
 from rotameter.profiler.comparing.judging import Judged, Measured, judge
 from rotameter.profiler.comparing.predictions import Prediction, predictions_of, recorded
+from rotameter.profiler.comparing.rivals import other_reason
 from rotameter.profiler.comparing.settings import Difference, differences
-from rotameter.profiler.comparing.totals import Total, totals_of
+from rotameter.profiler.comparing.totals import Total, least_ratio, totals_of
 from rotameter.profiler.replaying.savings import Replayer
 from rotameter.values import to_dict
 
@@ -159,16 +166,19 @@ def compare(
     sides = [facts_of(t) for t in before], [facts_of(t) for t in after]
     pairs = align_groups(*sides)
     usual = [_usual(side) for side in sides]
-    ends = Ends(Replayer(usual[0].trace), Replayer(usual[1].trace), _width(usual))
+    width = _width(usual)
+    ends = Ends(Replayer(usual[0].trace), Replayer(usual[1].trace), width)
     groups = group_changes(*sides, pairs, ends, seed)
     others = ends.others()
-    totals = totals_of(*sides, seed)
+    spread = spread_of(groups, usual[0].makespan_s, width)
+    totals = totals_of(*sides, seed, spread)
     changed = differences(*sides, pairs)
-    notes = _notes(*sides, totals)
-    measured = _measured(totals[0], sides, notes)
+    notes = _notes(*sides, totals, spread)
+    measured = _measured(totals[0], sides, spread)
     rules = diagnose or _own_rules
     made, source = _made(usual[0].trace, predictions, rules)
     left = rules(usual[1].trace).findings if made else None
+    rivals = [other_reason(p, usual[0], usual[1], pairs) for p in made]
     parts = [g.contribution_s for g in groups] + [c.seconds for _, c in others]
     return Comparison(
         runs=(len(before), len(after)),
@@ -178,7 +188,7 @@ def compare(
         others=tuple(sorted(others, key=lambda item: -abs(item[1].seconds or 0.0))),
         unexplained_s=_unexplained(totals[0], parts),
         differences=tuple(changed),
-        predictions=tuple(judge(made, measured, changed, pairs, left)),
+        predictions=tuple(judge(made, measured, changed, pairs, left, rivals)),
         predictions_from=source,
         measured=measured,
         notes=tuple(notes),
@@ -230,7 +240,7 @@ def _worst(side: Sequence[RunFacts]) -> str:
 
 
 def _measured(
-    makespan: Total, sides: tuple[list[RunFacts], list[RunFacts]], notes: list[str]
+    makespan: Total, sides: tuple[list[RunFacts], list[RunFacts]], spread: Spread
 ) -> Measured:
     """Say what was saved, and from when on that is no chance."""
     old, new = makespan.before, makespan.after
@@ -244,7 +254,7 @@ def _measured(
         why_not = "a run failed: how long it took says nothing of a saving"
     saved = old - new
     if makespan.interval90 is None:
-        return Measured(saved, None, None, LEAST_RATIO * old, why_not)
+        return Measured(saved, None, None, least_ratio("makespan_s", -saved, spread) * old, why_not)
     low, high = (-old * end for end in makespan.interval90)
     ends = min(low, high), max(low, high)
     noise = 0.0 if ends[0] > 0 else abs(saved) + 1e-9
@@ -259,15 +269,19 @@ def _unexplained(makespan: Total, parts: Sequence[float | None]) -> float | None
 
 
 def _notes(
-    before: Sequence[RunFacts], after: Sequence[RunFacts], totals: Sequence[Total]
+    before: Sequence[RunFacts],
+    after: Sequence[RunFacts],
+    totals: Sequence[Total],
+    spread: Spread,
 ) -> list[str]:
     """Say what the comparison cannot, and why."""
     notes = []
     runs = (len(before), len(after))
     if max(runs) == 1:
+        least = least_ratio("makespan_s", totals[0].change_ratio or 0.0, spread)
         notes.append(
-            "one run a side: how much runs vary is unknown, and nothing under "
-            f"{LEAST_RATIO:.0%} is called a change; intervals bound the drawing of tasks only"
+            "one run a side: how much runs vary is unknown, so no run time within "
+            f"{least:.0%} is called a change; intervals bound only the drawing of tasks"
         )
     elif min(runs) == 1:
         notes.append("one run on one side: it is taken to vary as the others do")
@@ -283,6 +297,8 @@ def _notes(
     by_name = {total.name: total for total in totals}
     for name, what in (("tasks", "tasks"), ("read_bytes", "bytes read")):
         change = by_name[name].change_ratio
+        if not by_name[name].matters:
+            continue
         if change is not None and change > -1.0 and abs(change) >= LEAST_RATIO:
             notes.append(
                 f"the later side has {1 + change:.2g} x the {what}: see the times a task and a byte"

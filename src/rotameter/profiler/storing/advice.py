@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rotameter.profiler.storing.costs import Costs, Part
 from rotameter.profiler.storing.regions import Rule, wildcard_rule
 from rotameter.profiler.storing.table import Floats
-from rotameter.units import format_seconds
+from rotameter.units import format_seconds, many
 from rotameter.values import Evidence, to_dict
 
 __all__ = ["Advice", "Choice", "advise"]
@@ -21,6 +21,8 @@ __all__ = ["Advice", "Choice", "advise"]
 _EXHAUSTIVE = 100_000
 _BEAM = 500
 _SHOWN = 5
+_LITTLE_RATIO = 0.01
+"""Of the run time: who saves less need not change anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Choice:
         where = ", ".join(f"{stage}={store}" for stage, store in self.stores)
         place = f"all stages={used.pop()}" if len(used) == 1 else where
         return (
-            f"{place} on {self.nodes} nodes × {self.tasks_per_node} tasks: "
+            f"{place} on {many(self.nodes, 'node')} × {many(self.tasks_per_node, 'task')}: "
             f"{format_seconds(self.makespan_s)}, of it {format_seconds(self.staging_s)} copying"
         )
 
@@ -64,6 +66,7 @@ class Advice:
 
     ``baseline`` keeps everything on the home store. ``saving_s`` is against it; ``clear`` is False
     where the saving is within the model's own error, None where that error is not known.
+    ``recorded_s`` is what the run itself took, None where that is not known.
     """
 
     best: Choice | None
@@ -77,6 +80,7 @@ class Advice:
     exhaustive: bool
     evidence: tuple[Evidence, ...] = ()
     notes: tuple[str, ...] = ()
+    recorded_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -87,20 +91,59 @@ class Advice:
         """Write the advice, its alternatives and its limits, a line each."""
         if self.best is None:
             return "\n".join(["No storage advice.", *self.notes])
-        lines = [f"Advised: {self.best.to_text()}"]
-        if self.saving_s is not None and self.baseline is not None:
-            word = {True: "", False: " (within the model's error)", None: " (error not known)"}
+        lines = [f"Advised: {self.best.to_text()}", *self._saved(self.best)]
+        if self._all_alike(self.best):
+            lines = [self._no_matter(self.best)]
+        elif self.rule is not None:
             lines.append(
-                f"Saves {format_seconds(self.saving_s)}{word[self.clear]} against "
-                f"{self.baseline.to_text()}"
+                f"What matters: {self.rule.to_text()} ({many(self.rule.n, 'configuration')}, on "
+                f"average {self.rule.regret_ratio:.0%} above the best)"
             )
-        if self.rule is not None:
+        above_s = self.best.makespan_s - (self.recorded_s or math.inf)
+        if above_s > _LITTLE_RATIO * self.best.makespan_s:
             lines.append(
-                f"What matters: {self.rule.to_text()} ({self.rule.n} configurations, on average "
-                f"{self.rule.regret_ratio:.0%} above the best)"
+                f"The run itself took {format_seconds(self.recorded_s)}, {format_seconds(above_s)} "
+                "less than this price: the model is pessimistic by that, unless the run had more "
+                "nodes or tasks at once"
             )
-        lines += [f"Not measured: {flag}" for flag in self.best.flags]
+        if flags := self.best.flags:
+            parts = "" if len(flags) == 1 else f"{many(len(flags), 'part')} of the price, such as "
+            lines.append(f"Not measured: {parts}{flags[0]}")
         return "\n".join([*lines, *self.notes])
+
+    def _little_s(self, best: Choice) -> float:
+        """Give the saving below which no one would change anything."""
+        return _LITTLE_RATIO * max(best.makespan_s, self.recorded_s or 0.0)
+
+    def _saved(self, best: Choice) -> list[str]:
+        """Say what is saved against everything on the home store."""
+        if self.saving_s is None or self.baseline is None:
+            return []
+        against = self.baseline.to_text()
+        if self.baseline == best:
+            return ["That is everything on the home store: no other configuration is faster"]
+        if self.saving_s < self._little_s(best):
+            return [
+                f"Not worth a change: it saves {format_seconds(self.saving_s)}, less than "
+                f"{_LITTLE_RATIO:.0%}, against {against}"
+            ]
+        word = {True: "", False: " (within the model's error)", None: " (error not known)"}
+        return [f"Saves {format_seconds(self.saving_s)}{word[self.clear]} against {against}"]
+
+    def _all_alike(self, best: Choice) -> bool:
+        """Say whether any one store for everything is as good as the best configuration."""
+        if self.saving_s is None or len(self.constants) < 2:
+            return False
+        longest_s = max(choice.makespan_s for choice in self.constants)
+        return longest_s - best.makespan_s < self._little_s(best)
+
+    def _no_matter(self, best: Choice) -> str:
+        longest_s = max(choice.makespan_s for choice in self.constants)
+        return (
+            "Where this run keeps its data does not matter: everything on the slowest store takes "
+            f"{format_seconds(longest_s - best.makespan_s)} (below {_LITTLE_RATIO:.0%}) more than "
+            f"the best of {many(self.evaluated, 'configuration')}, {best.to_text()}"
+        )
 
 
 def _all_choices(n_stages: int, n_stores: int) -> NDArray[np.int64]:
@@ -203,6 +246,7 @@ def advise(
     makespan: Callable[[dict[str, Any]], float] | None = None,
     limit: int = 2000,
     notes: Sequence[str] = (),
+    recorded_s: float | None = None,
 ) -> Advice:
     """Rank configurations by makespan, copies included, and say which knobs matter.
 
@@ -217,6 +261,9 @@ def advise(
         replay; the barriered formula where None.
     limit : int
         How often ``makespan`` may be called.
+    notes : sequence of str
+    recorded_s : float, optional
+        What the run itself took.
     """
     notes = list(notes)
     rows, places, seconds, whole = _evaluate(costs)
@@ -255,6 +302,7 @@ def advise(
         *(best, ranked, baseline, tuple(constants), saving, _clear(best, baseline)),
         _rule(costs, rows, places, seconds),
         *(len(rows), whole, _evidence(costs, rows[order[0]], int(places[order[0]])), tuple(notes)),
+        recorded_s=recorded_s,
     )
 
 
