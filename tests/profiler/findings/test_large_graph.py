@@ -78,3 +78,80 @@ def test_missing_columns(made_run: Make) -> None:
     for row in run.tables["tasks"]:
         row.pop("start_memory_bytes")
     assert check(Advisor(), run.trace()) == []
+
+
+def unpacked(made_run: Make, *, keeps: bool = False, first: float = 0.0) -> Any:
+    """Submit 10 tasks one by one, each with 100 MB that it unpacks; or tasks that keep as much."""
+    run = made_run(workers=2, threads=1)
+    for number in range(10):
+        worker, turn = f"w{number % 2}", number // 2
+        sent = first + 1.0 * number
+        run.task(
+            f"score-{number}",
+            "score",
+            worker,
+            sent + 0.8,
+            0.6,
+            submitted=sent,
+            ready=sent,
+            start_memory_bytes=(70 + 100 * (turn + (not keeps))) * MB,
+            peak_memory_bytes=103 * MB,
+            output_bytes=24,
+            cpu_s=0.2,
+        )
+    for worker in ("w0", "w1"):
+        run.sample(worker, "process_rss_bytes", first - 0.5, 70 * MB)
+    for tick in range(-2, 24):
+        packed = 0 if keeps else 100 * MB * min(max(first + tick / 2, 0) + 1, 10)
+        run.sample("client-1", "process_rss_bytes", first + tick / 2, 170 * MB + packed)
+    return run
+
+
+def test_arguments_that_tasks_unpack_are_not_taken_for_their_own_peak(made_run: Make) -> None:
+    (finding,) = check(Advisor(), unpacked(made_run).trace())
+    assert finding.groups == ("score",)
+    assert finding.evidence[0].value == pytest.approx(1000 * MB, rel=0.05)
+    # One second apart for packing, with 0.8 s to unpack and 0.4 s without CPU in the last.
+    assert finding.cost_s == pytest.approx(9.0 + 0.8 + 0.6 - 5 * 0.2, rel=0.15)
+    assert "for 10 submissions" in finding.advice
+
+
+def test_tasks_that_keep_memory_ship_nothing(made_run: Make) -> None:
+    assert check(Advisor(), unpacked(made_run, keeps=True).trace()) == []
+
+
+def test_packing_before_the_first_submission_is_said_not_priced(made_run: Make) -> None:
+    run = made_run(workers=2, threads=1)
+    for number in range(10):
+        worker, turn = f"w{number % 2}", number // 2
+        memory = (134 + 64 * max(0, turn - 1)) * MB
+        run.task(
+            f"score-{number}",
+            "score",
+            worker,
+            0.5 + 0.8 * turn,
+            0.3,
+            ready=0.0,
+            start_memory_bytes=memory,
+            peak_memory_bytes=64 * MB,
+            cpu_s=0.3,
+        )
+    for worker in ("w0", "w1"):
+        run.sample(worker, "process_rss_bytes", -0.5, 70 * MB)
+    for tick in range(-10, 10):
+        grown = 640 * MB * min(1.0, max(0.0, (tick + 8) / 8))
+        run.sample("client-1", "process_rss_bytes", tick / 2, 100 * MB + grown)
+    (finding,) = check(Advisor(), run.trace())
+    assert 0.5 < finding.cost_s < 3.0
+    assert "grew for 4 s before the first submission" in finding.advice
+
+
+def test_results_that_come_back_from_disk_are_no_arguments(made_run: Make) -> None:
+    run = shipped(made_run)
+    for number in range(4):
+        run.tables["tasks"][number]["output_bytes"] = 100 * MB
+    for number in range(8):
+        run.tables["deps"].append({"task_id": f"sum-{number}", "depends_on": f"load-{number % 4}"})
+    for worker in ("w0", "w1"):
+        run.sample(worker, "spilled_memory_bytes", 2.0, 300 * MB)
+    assert check(Advisor(), run.trace()) == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -72,3 +73,34 @@ def test_missing_columns(made_run: Make) -> None:
     tools = Tools(replay=Replayer(trace))
     assert Advisor().check(trace, tools) == []
     assert "no submission" in tools.notes[0]
+
+
+def test_the_cost_is_never_more_than_the_waits_of_a_chain(made_run: Make) -> None:
+    """Jobs that the program submits as it pleases wait at the same time: 40 s, not 4 times that."""
+    run = made_run(workers=1, threads=64, engine="nextflow")
+    for number in range(4):
+        run.task(f"a{number}", "a", "w0", 40.0, 5.0, submitted=0.0, ready=0.0)
+    run.task("b", "b", "w0", 52.0, 50.0, submitted=45.0, ready=45.0)
+    (finding,) = check(run.trace())
+    facts = {e.name: e.value for e in finding.evidence}
+    assert facts["waits in all"] == 4 * 40.0 + 7.0
+    assert facts["longest chain of waits"] == 47.0
+    assert finding.cost_s <= 47.0
+    assert finding.cost_s_interval80[1] <= 47.0
+
+
+def test_a_replay_that_is_far_off_gives_no_number(
+    made_run: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Replayer.replay.fget
+    assert real is not None
+    monkeypatch.setattr(
+        Replayer,
+        "replay",
+        property(lambda self: dataclasses.replace(real(self), replay_error_ratio=0.72)),
+    )
+    (finding,) = check(jobs(made_run, wait=30.0, engine="nextflow").trace())
+    assert finding.cost_s == pytest.approx(90.0)
+    assert finding.cost_s_interval80 == (0.0, pytest.approx(90.0))
+    assert finding.confidence == "low"
+    assert "at most that: a replay of the run is 72 % off" in finding.cost_how

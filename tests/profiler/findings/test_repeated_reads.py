@@ -43,6 +43,41 @@ def test_all_reads_but_a_workers_first_are_the_cost(made_run: Make) -> None:
     assert "ref.db" in finding.title
 
 
+@pytest.mark.parametrize(
+    ("exact", "files", "found"),
+    [(0, 1, 0), (10, 2, 0), (10, 1, 1)],  # none is known; shares of a process's total; its only one
+)
+def test_no_claim_on_bytes_of_a_file_that_are_not_known(
+    made_run: Make, exact: int, files: int, found: int
+) -> None:
+    run = reading(made_run)
+    rows = run.tables["flows"]
+    rows += [dict(row, object=f"/own/{k}") for k in range(1, files) for row in list(rows)]
+    run.meta["dataflow"] = {"flows_exact": exact, "flows_estimated": 10}
+    trace = run.trace()
+    tools = Tools(replay=Replayer(trace))
+    assert len(repeated_reads.Advisor().check(trace, tools)) == found
+    assert ("which file the bytes" in " ".join(tools.notes)) == (not found)
+
+
+def test_without_workers_on_record_none_is_named(made_run: Make) -> None:
+    run = reading(made_run)
+    for row in run.tables["tasks"]:
+        row["worker"] = None
+    (finding,) = check(repeated_reads, run)
+    assert "worker" not in finding.title
+    assert finding.confidence == "low"
+    assert {e.name: e.value for e in finding.evidence}["workers"] is None
+
+
+def test_title_and_evidence_count_the_same_reads(made_run: Make) -> None:
+    run = reading(made_run)
+    run.tables["flows"] += [dict(row, object="/b.db") for row in list(run.tables["flows"])]
+    (finding,) = check(repeated_reads, run)
+    assert finding.evidence[0].value == 16
+    assert "and 1 more 16 times more than once a worker" in finding.title
+
+
 def test_each_tasks_own_file_is_not_repeated(made_run: Make) -> None:
     assert check(repeated_reads, reading(made_run, name="/in/{}.db")) == []
 

@@ -75,6 +75,33 @@ def test_data_that_is_needed_again_is_spill(made_run: Make) -> None:
     assert finding.kind == "spill"
 
 
+def test_a_round_that_is_asked_for_later_is_spill(made_run: Make) -> None:
+    """The program gathers one round, then asks for another of the same data."""
+    run = eager(made_run, again=True)
+    run.tables["deps"] = [row for row in run.tables["deps"] if "join" not in row.values()]
+    run.tables["tasks"] = [row for row in run.tables["tasks"] if row["task_id"] != "join"]
+    for row in run.tables["tasks"]:
+        if row["group"] == "use1":
+            row["submitted_ns"] = row["ready_ns"] = run.ns(3.3)
+    trace = run.trace()
+    assert check(trace) == []
+    (finding,) = Spill().check(trace, Tools(replay=Replayer(trace)))
+    assert finding.kind == "spill"
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_results_held_to_the_end_are_spill(made_run: Make, held: bool) -> None:
+    """Their futures are held: no order of tasks would have freed them."""
+    run = eager(made_run)
+    for at in range(9):
+        kept = 50 * MB * min(16, 5 * at)
+        run.sample("w0", "managed_bytes", at / 2, kept if held or at < 4 else 0)
+    run.sample("w0", "managed_bytes", 4.4, 800 * MB if held else 0)
+    trace = run.trace()
+    found = check(trace) + Spill().check(trace, Tools(replay=Replayer(trace)))
+    assert [f.kind for f in found] == ["spill" if held else "root_overproduction"]
+
+
 def test_without_pressure_running_ahead_is_nothing(made_run: Make) -> None:
     assert check(eager(made_run, spills=False).trace()) == []
 

@@ -45,6 +45,46 @@ def test_small_calls_cost_what_they_take_beyond_their_bytes(made_run: Make) -> N
     assert finding.apply["io_size"]["factor"] > 1000
 
 
+def test_reads_and_writes_are_said_each_and_each_number_says_what_it_is(made_run: Make) -> None:
+    run = reading(made_run, busy_s=0.4, last_ns=None)
+    run.tables["flows"] += [
+        dict(row, op="write", object=f"/out/{n}", bytes=2_500_000)
+        for n, row in enumerate(list(run.tables["flows"]))
+    ]
+    (finding,) = check(small_io, run)
+    assert "read 40 MB and wrote 20 MB in 1,600,000 calls" in finding.title
+    assert "6.4 s in calls" in finding.title
+    assert "more than large ones would take" in finding.title
+    facts = {e.name: e.value for e in finding.evidence}
+    assert facts["of it read"] == 40_000_000
+    assert facts["of it written"] == 20_000_000
+    assert facts["time in calls"] == pytest.approx(6.4)
+    assert facts["more than large calls take"] == pytest.approx(6.4 - 60e6 / 500e6, rel=0.01)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_seconds_of_ranks_side_by_side_are_not_the_jobs(made_run: Make, known: bool) -> None:
+    """A job of 100 s with 64 processes that spent 1600 s in calls, all together."""
+    run = made_run(workers=1, threads=1, engine="mpi")
+    features = [("nprocs", 64.0)] if known else None
+    run.task("job", "ior", "w0", 0.0, 100.0, features=features)
+    run.tables["flows"].append(
+        {
+            "task_id": "job", "object": "/data/shared.h5", "medium": "file", "op": "read",
+            "bytes": 10**9, "ops": 10**7, "busy_s": 1600.0,
+        }
+    )  # fmt: skip
+    (finding,) = check(small_io, run)
+    low, high = finding.cost_s_interval80
+    if known:
+        assert finding.cost_s == pytest.approx(25.0, rel=0.05)
+        assert finding.confidence == "medium"
+    else:  # Nothing says how much of the job's time was not in calls.
+        assert low == 0.0
+        assert finding.confidence == "low"
+    assert high <= 110.0
+
+
 def test_the_same_time_in_large_calls_is_not_small_io(made_run: Make) -> None:
     assert check(small_io, reading(made_run, ops=5, bytes=50_000_000)) == []
 

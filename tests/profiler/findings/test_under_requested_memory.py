@@ -95,3 +95,26 @@ def test_for_good_it_has_no_seconds_and_at_least_a_need(made_run: Make) -> None:
 def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
     trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
     assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))
+
+
+@pytest.mark.parametrize(
+    ("features", "line"),
+    [(None, "#SBATCH --mem=33"), ([("memory_per_cpu", 1.0)], "#SBATCH --mem-per-cpu=8")],
+)
+def test_a_job_on_several_nodes_is_killed_by_one_of_them(
+    made_run: Make, features: Any, line: str
+) -> None:
+    """Asked: 64 GiB on 4 nodes with 16 cores, 16 GiB a node; its twin took 12 GB there."""
+    run = made_run(engine="slurm")
+    more = {
+        "requested_memory_bytes": 64 * 2**30, "granted_nodes": 4.0, "granted_cores": 16.0,
+        "peak_memory_kind": "lower_bound", "features": features,
+    }  # fmt: skip
+    run.task("1", "a", "w0", 0.0, 600.0, outcome="oom", peak_memory_bytes=16 * 2**30, **more)
+    run.task("2", "a", "w0", 0.0, 600.0, peak_memory_bytes=12 * 2**30, **more)
+    (finding,) = check(run.trace())
+    assert "17 GB a node" in finding.title
+    assert finding.change.startswith(line)
+    assert facts(finding)["memory asked for"] == 16 * 2**30
+    assert facts(finding)["enough"] == pytest.approx(32 * 2**30, rel=0.03)
+    assert finding.apply["memory_request"]["value"] == pytest.approx(128 * 2**30, rel=0.03)

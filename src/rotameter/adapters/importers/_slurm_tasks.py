@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rotameter.adapters.importers import _slurm_gpu as gpu
 from rotameter.adapters.importers._slurm_jobs import Joined
 from rotameter.adapters.importers._slurm_spans import Spans
-from rotameter.adapters.importers._slurm_use import Use, column, either, positive, used
+from rotameter.adapters.importers._slurm_use import Use, column, either, positive, spread, used
 from rotameter.adapters.importers._slurm_values import MISSING_NS
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def add_tasks(joined: Joined, build: Builder) -> None:
     use = used(joined)
     phase = jobs.get("phase", np.zeros(n, dtype=np.int8))
     clock = _Clock(joined, use, phase)
-    requested, per_job = _requested(jobs, n)
+    requested, per_node = _requested(jobs, n)
     stats = gpu.read(joined, clock.wall)
     outcome, kinds, error = _outcomes(joined, use)
     oom = np.array(outcome) == "oom"
-    peak, peak_kind, filled = _peaks(use, stats, requested, per_job, oom)
+    peak, peak_kind, filled = _peaks(use, stats, per_node, oom)
     # Where a job's own row says 0 (22.05's JSON, a job that still runs), its steps may say more.
     cpu = either(positive(column(jobs, "cpu", n)), use.cpu)
     cpu = np.where(clock.ran & (phase == _ENDED), cpu, np.nan)
@@ -152,7 +152,7 @@ class _Clock:
 
 
 def _requested(jobs: Any, n: int) -> tuple[dict[str, Any], Any]:
-    """Give what was asked for; a request a CPU or a node is multiplied out."""
+    """Give what was asked for, a request a CPU or a node multiplied out; and one node's limit."""
     tres = {key: column(jobs, f"tres_req_{key}", n) for key in ("cpus", "memory", "nodes", "gpus")}
     cores = positive(either(column(jobs, "req_cpus", n), tres["cpus"]))
     nodes = positive(either(column(jobs, "req_nodes", n), tres["nodes"]))
@@ -176,7 +176,12 @@ def _requested(jobs: Any, n: int) -> tuple[dict[str, Any], Any]:
         "requested_nodes": nodes,
     }
     known = either(memory, column(jobs, "tres_memory", n))
-    return columns, known
+    # What was killed had reached one node's limit; of the others nothing is known.
+    over = either(either(given_nodes, nodes), np.where(spread(jobs, n), np.nan, 1.0))
+    one = known / over
+    cpus = either(given_cpus, cores)
+    uneven = (per == 1) & (over > 1) & ~(np.mod(cpus, over) == 0)
+    return columns, np.where(uneven, column(jobs, "req_memory", n), one)
 
 
 def _granted(jobs: Any, n: int, ran: Any, stats: gpu.Stats) -> dict[str, Any]:
@@ -214,11 +219,11 @@ def _outcomes(joined: Joined, use: Use) -> tuple[list[str], list[str], list[str 
     return outcome, kinds, error
 
 
-def _peaks(use: Use, stats: gpu.Stats, requested: Any, known: Any, oom: Any) -> Any:
-    """Give peaks and how they were obtained; where memory ran out, at least the request."""
+def _peaks(use: Use, stats: gpu.Stats, limit: Any, oom: Any) -> Any:
+    """Give peaks and how they were obtained; where memory ran out, at least one node's limit."""
     from_stats = np.isnan(use.peak) & ~np.isnan(stats.host_memory)
     peak = np.where(from_stats, stats.host_memory, use.peak)
-    peak = np.where(oom, np.fmax(peak, known), peak)
+    peak = np.where(oom, np.fmax(peak, limit), peak)
     bounded = oom | use.killed | (use.bounded & ~from_stats)
     kinds = np.where(bounded, "lower_bound", "sampled").astype(object)
     kinds[from_stats & ~bounded & (stats.nodes > 1)] = "upper_bound"
@@ -264,10 +269,15 @@ def _groups(jobs: Any, n: int) -> Any:
 
 
 def _features(jobs: Any, n: int) -> Any:
-    unlimited = jobs.get("unlimited")
-    if unlimited is None or not unlimited.any():
-        return [None] * n
-    return [{"wall_limit_unlimited": 1.0} if yes else None for yes in unlimited.tolist()]
+    made: list[dict[str, float] | None] = [None] * n
+    per = jobs.get("req_per")
+    for name, said in (
+        ("wall_limit_unlimited", jobs.get("unlimited")),
+        ("memory_per_cpu", None if per is None else per == 1),
+    ):
+        for row in np.flatnonzero(said).tolist() if said is not None else ():
+            made[row] = {**(made[row] or {}), name: 1.0}
+    return made
 
 
 def _samples(

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from rotameter.adapters.importers._slurm_jobs import Joined
 from rotameter.adapters.importers._slurm_values import MISSING_NS
 
-__all__ = ["Use", "column", "either", "positive", "used"]
+__all__ = ["Use", "column", "either", "positive", "spread", "used"]
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ def positive(values: Any) -> Any:
     return np.where((values > 0) & (values <= 2.0**53), values, np.nan)
 
 
-def _spread(jobs: Any, n: int) -> Any:
+def spread(jobs: Any, n: int) -> Any:
     """Say which jobs ran on several nodes."""
     nodes = either(column(jobs, "nodes", n), column(jobs, "tres_nodes", n))
     several = nodes > 1
@@ -83,7 +83,7 @@ def used(joined: Joined) -> Use:
     bounded[at[several & ~np.isnan(rss)]] = True
     bounded |= (own_tasks > 1) & ~np.isnan(own)
     # A step of one task sees its own node only, and one on all nodes has several tasks.
-    bounded |= _spread(jobs, n) & ~np.isnan(peak)
+    bounded |= spread(jobs, n) & ~np.isnan(peak)
     killed = np.zeros(n, dtype=bool)
     outcome = steps.get("outcome")
     if outcome is not None and m:

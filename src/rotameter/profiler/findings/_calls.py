@@ -23,7 +23,15 @@ from rotameter.profiler.view import floats, lookup
 if TYPE_CHECKING:
     from rotameter.profiler.view import Codes, Floats, Mask, View
 
-__all__ = ["Loss", "jumps", "scattered_loss", "small_calls", "small_loss", "tiny_files"]
+__all__ = [
+    "Loss",
+    "jumps",
+    "processes",
+    "scattered_loss",
+    "small_calls",
+    "small_loss",
+    "tiny_files",
+]
 
 SMALL_CALL_BYTES = 16_384
 """Below this a call's own cost is more than moving its bytes, on any store: 16 KiB take 16 µs at
@@ -50,6 +58,9 @@ _SLICE_S = 0.02
 """A gap between two files that is many times as long as usual, and longer than a busy machine (or
 a slow request) holds a process up, was not spent on opening one."""
 
+_PROCESSES = ("nprocs",)
+_SURELY_MANY = 1.5
+
 _AGAIN_RATIO = 1.5
 _SPARSE_RATIO = 0.5
 
@@ -57,6 +68,8 @@ _SPARSE_RATIO = 0.5
 @dataclass(frozen=True, slots=True, eq=False)
 class Loss:
     """Seconds lost, by row of the moves.
+
+    Where an attempt is many processes side by side, their mean: the attempt is not shorter by more.
 
     Attributes
     ----------
@@ -67,6 +80,10 @@ class Loss:
     rate : float
         Bytes a second of large calls that it is compared with.
     rate_how : str
+    sides : ndarray of float64, shape (n,)
+        Processes side by side in the row's attempt, 1 where it is one.
+    guessed : ndarray of bool, shape (n,)
+        Their number is not on record: at least that many.
     """
 
     rows: Mask
@@ -74,6 +91,40 @@ class Loss:
     least: Floats
     rate: float
     rate_how: str
+    sides: Floats
+    guessed: Mask
+
+
+def processes(seen: View) -> tuple[Floats, Mask]:
+    """Give how many processes each attempt's seconds in calls are summed over.
+
+    Returns
+    -------
+    count : ndarray of float64, shape (n + 1,)
+        What a log of a parallel job says; else as often as the seconds are the attempt's time; at
+        least 1.
+    guessed : ndarray of bool, shape (n + 1,)
+    """
+    if "processes" in seen.memo:
+        kept: tuple[Floats, Mask] = seen.memo["processes"]
+        return kept
+    made = moves(seen)
+    count = np.full(seen.n + 1, np.nan)
+    column = seen.tasks["features"]
+    if column.null_count < seen.n:
+        for row, pairs in enumerate(column.to_pylist()):
+            for name, value in pairs or ():
+                if name in _PROCESSES and value is not None and value >= 1:
+                    count[row] = float(value)
+    good = (made.row >= 0) & (made.busy_s > 0)
+    busy = np.bincount(made.row[good], made.busy_s[good], minlength=seen.n + 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        times = busy / np.append(seen.wall, np.nan)
+    # Clocks and threads make a little more than the time of one; that is not many processes.
+    guessed = np.isnan(count) & np.isfinite(times) & (times > _SURELY_MANY)
+    count = np.where(guessed, times, np.where(np.isnan(count), 1.0, count))
+    seen.memo["processes"] = (count, guessed)
+    return count, guessed
 
 
 def small_calls(made: Moves) -> Mask:
@@ -100,8 +151,10 @@ def small_loss(seen: View, *, jumping: bool) -> Loss:
     made = moves(seen)
     rows = small_calls(made) & (jumps(made) == jumping)
     seconds, least = np.zeros(made.n), np.zeros(made.n)
+    count, guessed = processes(seen)
+    sides = (count[made.row], guessed[made.row])
     if not rows.any():
-        return Loss(rows, seconds, least, 0.0, "")
+        return Loss(rows, seconds, least, 0.0, "", *sides)
     rate, how, known = large_rate(made, rows)
     each = float(np.nansum(made.bytes[rows])) / float(np.nansum(made.ops[rows]))
     if not known and each > RECORD_BYTES:
@@ -111,9 +164,9 @@ def small_loss(seen: View, *, jumping: bool) -> Loss:
     around = np.fmin(outside, made.ops * _AROUND_CALL_S * crowding(seen))
     bulk = made.bytes / rate
     core = np.maximum(np.nan_to_num(busy) - bulk, 0.0)
-    least[rows] = core[rows]
-    seconds[rows] = (core + np.nan_to_num(around))[rows]
-    return Loss(rows, seconds, least, rate, how)
+    least[rows] = (core / sides[0])[rows]
+    seconds[rows] = ((core + np.nan_to_num(around)) / sides[0])[rows]
+    return Loss(rows, seconds, least, rate, how, *sides)
 
 
 def tiny_files(seen: View) -> Mask:
@@ -138,17 +191,19 @@ def scattered_loss(seen: View) -> tuple[Loss, Floats]:
     made = moves(seen)
     rows = tiny_files(seen)
     seconds, least = np.zeros(made.n), np.zeros(made.n)
-    opening = _opening(seen)
+    count, guessed = processes(seen)
+    sides = (count[made.row], guessed[made.row])
+    opening = _opening(seen) / count[:-1]
     if not rows.any():
-        return Loss(rows, seconds, least, 0.0, ""), opening * 0.0
+        return Loss(rows, seconds, least, 0.0, "", *sides), opening * 0.0
     touched = np.zeros(seen.n + 1, dtype=bool)
     touched[made.row[rows]] = True
     opening = np.where(touched[:-1], opening, 0.0)
     rate, how, _ = large_rate(made, rows)
-    busy = np.maximum(np.nan_to_num(busy_or_span(made)) - made.bytes / rate, 0.0)
+    busy = np.maximum(np.nan_to_num(busy_or_span(made)) - made.bytes / rate, 0.0) / sides[0]
     least[rows] = busy[rows]
     seconds[rows] = busy[rows] + _between(seen, made, rows)[rows]
-    return Loss(rows, seconds, least, rate, how), opening
+    return Loss(rows, seconds, least, rate, how, *sides), opening
 
 
 def _between(seen: View, made: Moves, rows: Mask) -> Floats:

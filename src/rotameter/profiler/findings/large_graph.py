@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings._cores import controller
+from rotameter.profiler.findings._likes import sizes
 from rotameter.profiler.findings._replayed import by_replay
+from rotameter.profiler.findings._saved import Shorter
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.replaying.choose import chosen
 from rotameter.profiler.replaying.model import PARTS
@@ -19,7 +21,7 @@ from rotameter.values import Evidence, Finding
 if TYPE_CHECKING:
     from rotameter.profiler.replaying.model import Model
     from rotameter.profiler.trace import Trace
-    from rotameter.profiler.view import Floats, Mask
+    from rotameter.profiler.view import Codes, Floats, Mask
 
 __all__ = ["Advisor", "Shipment", "shipments"]
 
@@ -28,6 +30,7 @@ LARGE_BYTES = 20e6
 
 USUAL_OVERHEAD_S = 0.0014
 MOST_GROUPS = 3
+FEWEST_OTHERS = 5
 TOGETHER_S = 0.05
 """Messages of one client go in batches: what is submitted within this goes together."""
 
@@ -44,18 +47,23 @@ class Shipped:
     tasks : ndarray of bool, shape (n attempts,)
     begin_s, end_s : float
         Submissions made in this stretch (the model's seconds) take no time of the client.
+    at_s : ndarray of float64
+        Nor do those made at these instants: the tasks' own.
     """
 
     tasks: Mask
     begin_s: float
     end_s: float
+    at_s: Floats
 
     def apply(self, model: Model) -> Model:
         """Give the model with the change."""
         parts = model.parts_s.copy()
-        inside = (
-            model.gate & (model.priority > self.begin_s) & (model.priority <= self.end_s + 1e-6)
-        )
+        inside = (model.priority > self.begin_s) & (model.priority <= self.end_s + 1e-6)
+        if self.at_s.size:
+            place = np.searchsorted(self.at_s, model.priority - 1e-6).clip(0, len(self.at_s) - 1)
+            inside |= np.abs(self.at_s[place] - model.priority) <= 1e-6
+        inside &= model.gate
         parts[inside, _LATENCY] = np.minimum(parts[inside, _LATENCY], USUAL_OVERHEAD_S)
         nodes = chosen(model, self.tasks)
         delay = parts[np.ix_(nodes, _DELAYS)].sum(axis=1)
@@ -86,19 +94,25 @@ class Advisor:
             )
         )
         silent = max(0.0, made.sent_s - made.last_s)
+        own = np.unique(seen.submitted[rows & ~np.isnan(seen.submitted)])
+        between = float(np.ptp(own)) if own.size else 0.0
+        before = max(0.0, origin - made.begin_s)
         # A client that packs keeps a scheduler in its own process from answering.
         slowed = seen.ran & (seen.started > made.begin_s) & (seen.started <= made.sent_s)
         cost = by_replay(
             seen,
             tools,
-            Shipped(rows | slowed, made.begin_s - origin, made.sent_s - origin),
-            bound_s=silent,
-            bound_how="time between the submission before and this one",
+            Shipped(rows | slowed, made.begin_s - origin, made.sent_s - origin, own - origin),
+            *((Shorter(_unpacking(seen, rows), "compute"),) if made.unpacked else ()),
+            bound_s=silent + between,
+            bound_how="time between the submission before and the last of these",
             how=(
-                "as if the data had been on the workers: no time between this submission and the "
-                "one before, no delay to unpack the tasks"
+                "as if the data had been on the workers: no time of the client's own before these "
+                "submissions, no delay to unpack the tasks"
+                + (", which then only take their CPU time" if made.unpacked else "")
             ),
-            widen=(0.6, 1.1),
+            # What only seems to follow a result may have followed the packing.
+            widen=(0.6, 1.4 if made.unpacked else 1.1),
         )
         if cost is None:
             return None
@@ -113,34 +127,75 @@ class Advisor:
                 "through client and scheduler"
             ),
             groups=(seen.groups[group],),
-            evidence=(
-                Evidence(
-                    "memory that came with its tasks",
-                    round(size),
-                    "B",
-                    "growth of the workers' resident memory at their starts that no input, "
-                    "result or file explains",
-                    n,
-                ),
-                Evidence(
-                    "growth of the client's or scheduler's memory before",
-                    round(grown),
-                    "B",
-                    "sampled",
-                ),
-                Evidence("time since the submission before", round(silent, 3), "s", "recorded"),
-                Evidence("tasks", n, "", "counted", n),
-            ),
+            evidence=_evidence(made, n, silent, _sending(between, int(own.size), before)),
             **cost.fields,
             confidence="high" if grown >= 0.5 * size else "medium",
             advice=(
                 "Make or load the data in tasks, or scatter it once and pass the future; do not "
-                f"pass large objects as arguments. The client was silent for "
-                f"{format_seconds(silent)} before this submission."
+                f"pass large objects as arguments.{_said(silent, between, int(own.size), before)}"
             ),
             change="big = client.scatter(big)  # or: load it in a task; then client.submit(f, big)",
             apply={"placement": {"factor": None}},
         )
+
+
+def _evidence(
+    made: Shipment, n: int, silent: float, sending: tuple[Evidence, ...]
+) -> tuple[Evidence, ...]:
+    return (
+        Evidence(
+            "memory that came with its tasks",
+            round(made.size_bytes),
+            "B",
+            "growth of the workers' resident memory at their starts that no input, "
+            "result or file explains",
+            n,
+        ),
+        Evidence(
+            "growth of the client's or scheduler's memory before",
+            round(made.grown_bytes),
+            "B",
+            "sampled",
+        ),
+        Evidence("time since the submission before", round(silent, 3), "s", "recorded"),
+        *sending,
+        Evidence("tasks", n, "", "counted", n),
+    )
+
+
+def _sending(between: float, submissions: int, before: float) -> tuple[Evidence, ...]:
+    """Say what else sending took: many submissions, and what came before the run's first."""
+    made = []
+    if submissions > 1:
+        how = "from the first of its tasks to the last"
+        made.append(Evidence("time of its submissions", round(between, 3), "s", how, submissions))
+    if before > 0:
+        how = "sampled; no part of the run's time, which starts with the first submission"
+        made.append(Evidence("memory grew before the run for", round(before, 3), "s", how))
+    return tuple(made)
+
+
+def _said(silent: float, between: float, submissions: int, before: float) -> str:
+    if submissions > 1 and between > silent:
+        return f" The client took {format_seconds(between)} for {submissions:,} submissions."
+    if silent > 0:
+        return f" The client was silent for {format_seconds(silent)} before this submission."
+    if before > 0:
+        return (
+            f" Its memory grew for {format_seconds(before)} before the first submission: making "
+            "and packing the data, which the run's time does not hold."
+        )
+    return ""
+
+
+def _unpacking(seen: View, rows: Mask) -> Floats:
+    """Give what tasks took beyond their CPU time: they unpack while the next data comes in."""
+    cpu = seen.number("cpu_s")
+    others = seen.ran & ~rows & (cpu > 1e-3) & (seen.wall > 0)
+    # On a crowded machine a second of CPU time takes longer in tasks of any kind.
+    crowded = float(np.median((seen.wall / cpu)[others])) if others.sum() >= FEWEST_OTHERS else 1.0
+    beyond = seen.wall - cpu * max(1.0, crowded)
+    return np.where(rows & (beyond > 0), beyond, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +208,8 @@ class Shipment:
         What came to the workers; growth of the client's or scheduler's memory before.
     begin_s, last_s, sent_s : float
         Since when that grew; the submission before; this one.
+    unpacked : bool
+        The tasks unpack it themselves, as their peaks show.
     """
 
     group: int
@@ -161,6 +218,7 @@ class Shipment:
     begin_s: float
     last_s: float
     sent_s: float
+    unpacked: bool = False
 
 
 def shipments(seen: View) -> list[Shipment]:
@@ -171,9 +229,11 @@ def shipments(seen: View) -> list[Shipment]:
     made = []
     if seen.meta.get("engine") in _ENGINES and seen.ran.any():
         arrived = arguments(seen)
+        unpacked = arrived < LARGE_BYTES
+        arrived = np.where(unpacked, _held(seen), arrived)
         order = np.argsort(-arrived, kind="stable")
         made = [
-            _shipment(seen, int(g), float(arrived[g]))
+            replace(_shipment(seen, int(g), float(arrived[g])), unpacked=bool(unpacked[g]))
             for g in order[:MOST_GROUPS]
             if arrived[g] >= LARGE_BYTES
         ]
@@ -207,33 +267,105 @@ def arguments(seen: View) -> Floats:
     compared with the start before it on the same worker: what grew between them, less what results
     and inputs and files of the tasks before can have left there.
     """
+    rows, previous, same, grown = _starts(seen)
+    if not rows.size:
+        return np.zeros(len(seen.groups))
+    peak = np.nan_to_num(seen.number("peak_memory_bytes"))
+    # Inputs are there at the start of a task, results of the one before too.
+    known = _there(seen)[rows] + np.maximum(_left(seen), peak)[previous]
+    extra = np.where(same, np.maximum(grown - 1.2 * known, 0.0), 0.0)
+    return np.where(_mostly(seen, rows, same, extra), _summed(seen, rows, extra), 0.0)
+
+
+def _held(seen: View) -> Floats:
+    """Estimate the same where tasks unpack what they get; shape (n_groups,).
+
+    Then a task's peak holds its argument once more, and hides what comes with the next one. What a
+    worker keeps of freed memory is one peak at most, however many tasks it ran; growth beyond that
+    is arguments, or what the tasks themselves keep, and only of arguments the client (or the
+    scheduler) held as much.
+    """
+    rows, previous, same, grown = _starts(seen)
     made = np.zeros(len(seen.groups))
-    memory = seen.number("start_memory_bytes")
-    rows = np.flatnonzero(seen.ran & (seen.worker >= 0) & (seen.group >= 0) & ~np.isnan(memory))
     if not rows.size:
         return made
-    rows = rows[np.lexsort((seen.started[rows], seen.worker[rows]))]
-    left = _left(seen)
-    same = np.r_[False, seen.worker[rows][1:] == seen.worker[rows][:-1]]
-    previous = np.r_[rows[:1], rows[:-1]]
-    grown = memory[rows] - memory[previous]
-    # Inputs are there at the start of a task, results of the one before too.
-    known = np.nan_to_num(seen.number("received_bytes"))[rows] + left[previous]
+    known = _there(seen)[rows] + _left(seen)[previous]
     extra = np.where(same, np.maximum(grown - 1.2 * known, 0.0), 0.0)
-    each = np.bincount(seen.group[rows], extra, minlength=len(made))
-    count = np.bincount(seen.group[rows][extra > 1e6], minlength=len(made))
-    # Growth at a few starts may be results of the group before, or a library that was loaded.
-    tasks = np.bincount(seen.group[rows][same], minlength=len(made))
-    return np.where((count >= 0.5 * tasks) & (count >= 1), each, 0.0)
+    mostly = _mostly(seen, rows, same, extra)
+    peak = np.zeros(len(seen.workers) + 1)
+    np.fmax.at(peak, seen.worker[rows], np.nan_to_num(seen.number("peak_memory_bytes"))[rows])
+    for group in np.flatnonzero(mostly & (_summed(seen, rows, extra) >= LARGE_BYTES)).tolist():
+        mine = seen.group[rows] == group
+        by_worker = np.bincount(seen.worker[rows][mine], extra[mine], minlength=len(peak))
+        sure = float(np.maximum(by_worker - 1.2 * peak, 0.0).sum())
+        size = float(by_worker.sum()) + _first(seen, rows[mine & ~same])
+        if sure >= LARGE_BYTES and _sent_on(seen, group) >= 0.5 * size:
+            made[group] = size
+    return made
+
+
+def _starts(seen: View) -> tuple[Codes, Codes, Mask, Floats]:
+    """Give starts in order, worker by worker: attempt, the one before, whether there, growth."""
+    memory = seen.number("start_memory_bytes")
+    rows = np.flatnonzero(seen.ran & (seen.worker >= 0) & (seen.group >= 0) & ~np.isnan(memory))
+    rows = rows[np.lexsort((seen.started[rows], seen.worker[rows]))]
+    same = np.r_[False, seen.worker[rows][1:] == seen.worker[rows][:-1]][: rows.size]
+    previous = np.r_[rows[:1], rows[:-1]]
+    return rows, previous, same, memory[rows] - memory[previous]
+
+
+def _summed(seen: View, rows: Codes, extra: Floats) -> Floats:
+    return np.asarray(np.bincount(seen.group[rows], extra, minlength=len(seen.groups)), float)
+
+
+def _mostly(seen: View, rows: Codes, same: Mask, extra: Floats) -> Mask:
+    """Say in which groups half of the starts grew: else it is another group's results, or code."""
+    count = np.bincount(seen.group[rows][extra > 1e6], minlength=len(seen.groups))
+    tasks = np.bincount(seen.group[rows][same], minlength=len(seen.groups))
+    return np.asarray((count >= 0.5 * tasks) & (count >= 1))
+
+
+def _first(seen: View, rows: Codes) -> float:
+    """Give what was there at the first starts of workers beyond what they held before."""
+    code, at, value = seen.samples("process_rss_bytes")
+    memory, total = seen.number("start_memory_bytes"), 0.0
+    for row in rows.tolist():
+        here = np.flatnonzero((code == seen.worker[row]) & (at <= seen.submitted[row]))
+        if here.size:
+            before = float(value[here[np.argmax(at[here])]])
+            total += max(0.0, float(memory[row]) - before)
+    return total
+
+
+def _sent_on(seen: View, group: int) -> float:
+    """Give by how much the client or scheduler grew while it sent a group's tasks, results off."""
+    at, rss = controller(seen, "process_rss_bytes")
+    sent = seen.submitted[seen.ran & (seen.group == group)]
+    if np.isnan(sent).all() or not at.size:
+        return 0.0
+    first, last = float(np.nanmin(sent)), float(np.nanmax(sent))
+    begin, _ = _growth(seen, first)
+    during = rss[(at >= begin) & (at <= last + 1.0)]
+    gathered = seen.number("output_bytes")[seen.ran & (seen.ended <= last + 1.0)]
+    return float(np.ptp(during)) - float(np.nansum(gathered)) if during.size else 0.0
+
+
+def _there(seen: View) -> Floats:
+    """Give what is there for each attempt: what came from others, and what came back from disk."""
+    code, _, value = seen.samples("spilled_memory_bytes")
+    spilled = np.zeros(len(seen.workers) + 1, dtype=bool)
+    spilled[code[(code >= 0) & (value > 0)]] = True
+    inputs = np.where(spilled[seen.worker], sizes(seen)["input_bytes"], 0.0)
+    received = np.nan_to_num(seen.number("received_bytes"))
+    return np.asarray(np.fmax(received, np.nan_to_num(inputs)))
 
 
 def _left(seen: View) -> Floats:
-    """Give what each attempt may have left in its worker's memory."""
+    """Give what each attempt may have left in its worker's memory, but for what it freed."""
     total = np.zeros(seen.n)
     for name in ("output_bytes", "read_bytes", "received_bytes"):
         total += np.nan_to_num(seen.number(name))
-    peak = np.nan_to_num(seen.number("peak_memory_bytes"))
-    return np.maximum(total, peak)
+    return total
 
 
 def _growth(seen: View, until_s: float) -> tuple[float, float]:

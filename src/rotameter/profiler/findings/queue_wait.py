@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.findings._replayed import Cost, by_replay
+from rotameter.profiler.findings._replayed import Cost, at_most, by_replay
 from rotameter.profiler.findings._resources import resources
 from rotameter.profiler.findings.base import Tools, worth_saying
 from rotameter.profiler.replaying.model import PARTS
@@ -22,7 +22,7 @@ from rotameter.values import Evidence, Finding
 if TYPE_CHECKING:
     from rotameter.profiler.replaying.changes import Change
     from rotameter.profiler.replaying.model import Model
-    from rotameter.profiler.view import Floats
+    from rotameter.profiler.view import Floats, Mask
 
 __all__ = ["Advisor", "in_waves"]
 
@@ -34,6 +34,9 @@ FOLLOWS_S = 5.0
 
 MUCH_RATIO = 0.1
 """Another order of the same jobs makes a run a few percent shorter or longer (Graham 1969)."""
+
+FAR_OFF_RATIO = 0.3
+"""A replay that is further from the run than this has no say in what the run would be like."""
 
 _ENGINES_WITHOUT_QUEUE = ("dask", "distributed", "python", None)
 
@@ -57,7 +60,7 @@ class Advisor:
         waited = known & (wait > SHORT_WAIT_S)
         if not worth_saying(seen, float(wait[waited].sum())):
             return []
-        cost = self._cost(trace, seen, tools, wait)
+        cost, unsure = self._cost(trace, seen, tools, wait)
         if cost is None:
             return []
         sums = np.bincount(
@@ -78,20 +81,9 @@ class Advisor:
                     f"{format_seconds(median)} in the middle; they ran {format_seconds(ran)}"
                 ),
                 groups=tuple(seen.groups[g] for g in groups),
-                evidence=(
-                    Evidence(
-                        "median wait in the queue",
-                        round(median, 3),
-                        "s",
-                        "start less submission, or the end of what it depends on",
-                        n,
-                    ),
-                    Evidence("median duration", round(ran, 3), "s", "measured", n),
-                    Evidence("longest wait", round(float(wait[known].max()), 3), "s", "", n),
-                    Evidence("waits in all", round(float(wait[known].sum()), 3), "s", "sum", n),
-                ),
+                evidence=_evidence(seen, wait, known),
                 **cost.fields,
-                confidence="high" if n >= 10 else "medium",
+                confidence="low" if unsure else "high" if n >= 10 else "medium",
                 advice=(
                     "Ask for what starts sooner (shorter time limits and smaller requests are "
                     "backfilled; another partition), or wait once: run many tasks inside one "
@@ -102,13 +94,15 @@ class Advisor:
             )
         ]
 
-    def _cost(self, trace: Trace, seen: View, tools: Tools, wait: Floats) -> Cost | None:
+    def _cost(
+        self, trace: Trace, seen: View, tools: Tools, wait: Floats
+    ) -> tuple[Cost | None, bool]:
         # Who waits for a GPU of the run's own machines waits for what its own jobs hold.
         gpus = np.nan_to_num(seen.number("requested_gpus")) > 0
         changes: tuple[Change, ...] = (resources(seen, waits=gpus),)
         if is_job_log(seen):
             if tools.replay is None or not in_waves(seen, wait):
-                return None  # Jobs of many people: a wait is no part of any one's run.
+                return None, False  # Jobs of many people: a wait is no part of any one's run.
             # What one person's program submits, it submits when what was before has ended.
             tables = {name: trace.table(name) for name in TABLES}
             again = Trace.from_tables(tables, {**trace.meta, "engine": None})
@@ -117,15 +111,73 @@ class Advisor:
             since = np.fmax(seen.ready, seen.submitted)
             changes = (Follow(since - first, seen.ended - first), *changes)
         if tools.replay is not None and not _unexplained(seen, tools, changes):
-            return None
-        return by_replay(
+            return None, False
+        most, how = _chain(seen, wait), "the longest chain of waits of jobs one after another"
+        done = tools.replay.replay if tools.replay is not None else None
+        if done is not None and abs(done.replay_error_ratio) > FAR_OFF_RATIO:
+            off = f"{100 * abs(done.replay_error_ratio):.0f} %"
+            return at_most(
+                seen, most, f"{how}; at most that: a replay of the run is {off} off"
+            ), True
+        cost = by_replay(
             seen,
             tools,
             *changes,
-            bound_s=float(np.nanmax(wait)),
-            bound_how="the longest wait of a job",
+            bound_s=most,
+            bound_how=how,
             how="as if each job had started when it could and what it asks for was free",
+            most_s=most,
         )
+        return _within(cost, most), done is None
+
+
+def _evidence(seen: View, wait: Floats, known: Mask) -> tuple[Evidence, ...]:
+    n, ran = int(known.sum()), float(np.median(seen.wall[known]))
+    median = float(np.median(wait[known]))
+    return (
+        Evidence(
+            "median wait in the queue",
+            round(median, 3),
+            "s",
+            "start less submission, or the end of what it depends on",
+            n,
+        ),
+        Evidence("median duration", round(ran, 3), "s", "measured", n),
+        Evidence("longest wait", round(float(wait[known].max()), 3), "s", "", n),
+        Evidence("waits in all", round(float(wait[known].sum()), 3), "s", "sum", n),
+        Evidence(
+            "longest chain of waits",
+            round(_chain(seen, wait), 3),
+            "s",
+            "of jobs that came one after another: the run waited no longer",
+            n,
+        ),
+    )
+
+
+def _chain(seen: View, wait: Floats) -> float:
+    """Give the most that waits of jobs which came one after another add up to.
+
+    What made the run's length is such a chain: of its jobs none was submitted before the one before
+    had ended.
+    """
+    rows = np.flatnonzero(seen.ran & (wait > 0))
+    rows = rows[np.argsort(seen.ended[rows], kind="stable")]
+    since, ends = seen.started[rows] - wait[rows], seen.ended[rows]
+    before = np.searchsorted(ends, since + SHORT_WAIT_S, side="right")
+    best = [0.0]
+    for place, (row, count) in enumerate(zip(rows.tolist(), before.tolist(), strict=True)):
+        best.append(max(best[place], float(wait[row]) + best[min(count, place)]))
+    return best[-1]
+
+
+def _within(cost: Cost | None, most_s: float) -> Cost | None:
+    """Hold the range to what there was to wait as well."""
+    if cost is None:
+        return None
+    low, high = cost.fields["cost_s_interval80"]
+    range_ = (round(min(low, most_s), 6), round(min(high, most_s), 6))
+    return replace(cost, fields={**cost.fields, "cost_s_interval80": range_})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

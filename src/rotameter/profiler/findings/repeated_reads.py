@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.profiler.findings._calls import processes
 from rotameter.profiler.findings._moves import Moves, busy_or_span, moves, total_by
 from rotameter.profiler.findings._saved import Saved, by_attempt, priced
 from rotameter.profiler.findings.base import worth_saying
@@ -40,12 +41,18 @@ class Advisor:
         """Look for whole reads of one object by many tasks."""
         seen = view(trace)
         made = moves(seen)
+        told = _told(seen, made)
+        if not told.all():
+            tools.cannot_tell(
+                "whether all tasks read a file again",
+                "which file the bytes of some processes belong to was not recorded",
+            )
         again = repeats(seen)
         if tools.replay is None or seen.makespan is None:
             # Its repeats are part of what that finding is about.
             most = dominant(seen)
             again &= ~most.rows if most is not None else True
-        busy = np.nan_to_num(busy_or_span(made))
+        busy = np.nan_to_num(busy_or_span(made)) / processes(seen)[0][made.row]
         # What is read is taken apart while it is read; that is repeated too.
         span = np.fmax(np.nan_to_num(made.span_s), busy)
         total = total_by(made.group, np.where(again, span, 0.0), len(seen.groups))
@@ -73,7 +80,7 @@ def repeats(seen: View) -> Mask:
     """Say which rows of the moves read again what the same worker had read whole before."""
     made = moves(seen)
     m = len(made.things)
-    read = ~made.write & ~made.program & (made.bytes > 0) & (made.row >= 0)
+    read = ~made.write & ~made.program & (made.bytes > 0) & (made.row >= 0) & _told(seen, made)
     with np.errstate(invalid="ignore"):
         sized = ~np.isnan(made.size)
         most = np.zeros(m + 1)
@@ -97,10 +104,64 @@ def repeats(seen: View) -> Mask:
     return np.asarray(again & ~_changed(made)[made.thing])
 
 
+def _told(seen: View, made: Moves) -> Mask:
+    """Say of which rows the bytes are those of their file.
+
+    Some tools count the bytes of a process, and name its files: where it went through several, what
+    each row has is a share.
+    """
+    facts = seen.meta.get("dataflow")
+    facts = facts if isinstance(facts, dict) else {}
+    told = np.ones(made.n, dtype=bool)
+    if not facts.get("flows_estimated"):
+        return told
+    if not facts.get("flows_exact"):
+        return ~told
+    key = 2 * (made.row + 1) + made.write
+    pairs = np.unique(np.stack([key, made.thing]), axis=1)
+    files = np.bincount(pairs[0], minlength=2 * (seen.n + 2))
+    return np.asarray(files[key] == 1)
+
+
 def _changed(made: Moves) -> Any:
     """Say which objects were written by more than one row: each reader may see another version."""
     count = np.bincount(made.thing[made.write], minlength=len(made.things) + 1)
     return count > 1
+
+
+def _evidence(
+    seen: View, made: Moves, rows: Mask, span: Floats, busy: Floats
+) -> tuple[Evidence, ...]:
+    n, things = int(rows.sum()), len(np.unique(made.thing[rows]))
+    again = float(np.nansum(made.bytes[rows]))
+    worker = seen.worker[made.row[rows]]
+    placed = bool((worker >= 0).all())
+    return (
+        Evidence(
+            "reads again",
+            n,
+            "",
+            f"reads of a whole object after {'its worker' if placed else 'the run'}'s first",
+            n,
+        ),
+        Evidence("read again", round(again), "B", "counted", n),
+        Evidence("objects", things, "", "counted", n),
+        Evidence(
+            "workers",
+            len(np.unique(worker)) if placed else None,
+            "",
+            "that read them" if placed else "not recorded",
+            n,
+        ),
+        Evidence(
+            "time from first to last call",
+            round(float(span[rows].sum()), 6),
+            "s",
+            "summed over these reads; what is computed in between counts",
+            n,
+        ),
+        Evidence("time in calls", round(float(busy[rows].sum()), 6), "s", "measured, summed", n),
+    )
 
 
 def _finding(
@@ -112,8 +173,8 @@ def _finding(
     n = int(rows.sum())
     things = len(np.unique(made.thing[rows]))
     again = float(np.nansum(made.bytes[rows]))
-    workers = len(np.unique(seen.worker[made.row[rows]]))
-    times = int((rows & (made.thing == worst)).sum())
+    placed = bool((seen.worker[made.row[rows]] >= 0).all())
+    where = " a worker" if placed else ""
     others = f" and {things - 1} more" if things > 1 else ""
     known = not np.isnan(made.size[rows]).any()
     lost = float(span[rows].sum())
@@ -123,28 +184,13 @@ def _finding(
         kind="repeated_reads",
         severity=saved.severity,
         title=(
-            f"{seen.label(group)} read `{short(base, 32)}`{others} {times:,} times more than once "
-            f"a worker: {format_bytes(again)}, {format_seconds(lost)} of task time"
+            f"{seen.label(group)} read `{short(base, 32)}`{others} {n:,} times more than once"
+            f"{where}: {format_bytes(again)}, {format_seconds(lost)} of task time"
         ),
         groups=(seen.groups[group],),
-        evidence=(
-            Evidence("reads again", n, "", "reads of a whole object after its worker's first", n),
-            Evidence("read again", round(again), "B", "counted", n),
-            Evidence("objects", things, "", "counted", n),
-            Evidence("workers", workers, "", "that read them", n),
-            Evidence(
-                "time from first to last call",
-                round(float(span[rows].sum()), 6),
-                "s",
-                "summed over these reads; what is computed in between counts",
-                n,
-            ),
-            Evidence(
-                "time in calls", round(float(busy[rows].sum()), 6), "s", "measured, summed", n
-            ),
-        ),
+        evidence=_evidence(seen, made, rows, span, busy),
         **saved.fields,
-        confidence="high" if known else "medium",
+        confidence="low" if not placed else "high" if known else "medium",
         advice=(
             "Read and parse it once a worker: keep it in a module-level cache, send it to the "
             "workers once, or copy it to a local disk."

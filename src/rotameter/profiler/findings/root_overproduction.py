@@ -31,6 +31,12 @@ FULL_RATIO = 0.3
 WHOLE_RATIO = 0.2
 """A user whose inputs fill this part of all memory needs them all there: no order helps."""
 
+LATER_S = 0.5
+"""A user submitted this long after a result was made could not have used it at once."""
+
+SETTLED_S = 1.0
+"""Memory is read twice a second, and a result is freed a moment after its last use."""
+
 SHRINKS = 0.5
 """Running what uses results at once only helps where it makes less than it uses."""
 
@@ -80,28 +86,7 @@ class Advisor:
                     f"{format_seconds(disk + paused)} went into spilling and pauses"
                 ),
                 groups=(seen.groups[made.group], *made.users),
-                evidence=(
-                    Evidence(
-                        "results made too early, most at once",
-                        made.most,
-                        "",
-                        "made, and not used though all else was there",
-                        made.n,
-                    ),
-                    Evidence("their size", round(made.bytes), "B", "summed", made.most),
-                    Evidence(
-                        "their part of all results then", round(made.share, 3), "ratio", "by size"
-                    ),
-                    Evidence("memory of all workers", made.limit, "B", "limits, summed"),
-                    Evidence("written to disk", round(written), "B", "workers' spill counters"),
-                    Evidence("spilling", round(disk, 3), "s", "summed over workers"),
-                    Evidence("paused", round(paused, 3), "s", "summed over workers"),
-                    *(
-                        (Evidence("worker-saturation", saturation, "", "setting"),)
-                        if saturation is not None
-                        else ()
-                    ),
-                ),
+                evidence=_evidence(made, saturation, written, disk, paused),
                 **cost.fields,
                 confidence="high" if made.share > 0.8 else "medium",
                 advice=(
@@ -117,6 +102,31 @@ class Advisor:
                 apply={"order": {"factor": None}, "memory_request": {"factor": 2.0}},
             )
         ]
+
+
+def _evidence(
+    made: Ahead, saturation: float | None, written: float, disk: float, paused: float
+) -> tuple[Evidence, ...]:
+    return (
+        Evidence(
+            "results made too early, most at once",
+            made.most,
+            "",
+            "made, and not used though all else was there",
+            made.n,
+        ),
+        Evidence("their size", round(made.bytes), "B", "summed", made.most),
+        Evidence("their part of all results then", round(made.share, 3), "ratio", "by size"),
+        Evidence("memory of all workers", made.limit, "B", "limits, summed"),
+        Evidence("written to disk", round(written), "B", "workers' spill counters"),
+        Evidence("spilling", round(disk, 3), "s", "summed over workers"),
+        Evidence("paused", round(paused, 3), "s", "summed over workers"),
+        *(
+            (Evidence("worker-saturation", saturation, "", "setting"),)
+            if saturation is not None
+            else ()
+        ),
+    )
 
 
 def _advice(saturation: float | None) -> str:
@@ -179,7 +189,7 @@ def ahead(seen: View) -> Ahead | None:
     begin, end = made[t], last_use[t]
     held = np.isfinite(end) & (end > begin)
     early = held & ~late[t] & shrinks[t] & _loader(seen, mine, task, on, n_tasks + 1)
-    if not early.any():
+    if not early.any() or _kept(seen, made, last_use, out, t[early]):
         return None
     _, levels = sweep(
         np.concatenate([begin[held], begin[early], begin[early]]),
@@ -238,14 +248,39 @@ def _must_wait(
     other = np.full(n, -np.inf)
     apart = main[task] != group[on]
     np.fmax.at(other, task[apart], finite[on[apart]])
+    # Who was asked for later, once more or in another round, could not run either.
+    asked = np.full(n, -np.inf)
+    np.fmax.at(asked, seen.task, seen.submitted - LATER_S)
     need = np.bincount(task, out[on], minlength=n)
     late = np.zeros(n, dtype=bool)
-    late[on[(other[task] > finite[on] + 1e-3) | (need[task] > WHOLE_RATIO * limit)]] = True
+    waits = np.maximum(other, asked)[task] > finite[on] + 1e-3
+    late[on[waits | (need[task] > WHOLE_RATIO * limit)]] = True
     late[-1] = False
     count = np.bincount(task, minlength=n)
     less = np.zeros(n)
     np.add.at(less, on, out[task] / np.maximum(count[task], 1))
     return late, less <= SHRINKS * np.maximum(out, 1.0)
+
+
+def _kept(seen: View, made: Floats, last_use: Floats, out: Floats, early: Codes) -> bool:
+    """Say whether the program held the results past their last use, so that no order freed them.
+
+    Their workers' memory tells, as it was read last: what is beyond all that was still to be used
+    or that nobody uses.
+    """
+    code, at, value = seen.samples("managed_bytes")
+    good = (code >= 0) & ~np.isnan(at) & ~np.isnan(value)
+    order = np.flatnonzero(good)[np.argsort(at[good], kind="stable")]
+    if not order.size:
+        return False
+    last = dict(zip(code[order].tolist(), order.tolist(), strict=True))
+    latest = np.array(list(last.values()))
+    until = float(at[latest].min()) - SETTLED_S
+    gone = float(out[early][last_use[early] <= until].sum())
+    if gone < MOSTLY * float(out[early].sum()):
+        return False
+    wanted = float(out[np.isfinite(made) & ~(np.isfinite(last_use) & (last_use <= until))].sum())
+    return bool(float(value[latest].sum()) - wanted >= MOSTLY * gone)
 
 
 def _loader(seen: View, rows: Codes, task: Codes, on: Codes, n: int) -> Mask:

@@ -47,13 +47,15 @@ def of_groups(seen: View, tools: Tools, loss: Loss, make: Any) -> list[Finding]:
         rows = loss.rows & (made.group == group)
         likely = by_attempt(seen, made.row, loss.seconds, rows)
         least = float(loss.least[rows].sum()) / float(total[group])
+        many = bool((loss.sides[rows] > 1).any())
         saved = priced(
             seen,
             tools,
             likely,
             "time in and around small calls, less that of moving the same bytes in large ones "
-            f"({format_bytes(loss.rate)}/s: {loss.rate_how})",
-            range_=(max(0.5, least), 1.1),
+            f"({format_bytes(loss.rate)}/s: {loss.rate_how})"
+            + (", the mean of a job's processes" if many else ""),
+            range_=(0.0 if loss.guessed[rows].any() else max(0.5, least), 1.1),
             share=float(total[group]) / every if every > 0 else None,
         )
         if saved is not None:
@@ -67,15 +69,54 @@ def evidence_of(seen: View, made: Moves, loss: Loss, rows: Any) -> tuple[Evidenc
     calls, size = float(np.nansum(made.ops[rows])), float(np.nansum(made.bytes[rows]))
     busy = float(np.nansum(made.busy_s[rows]))
     attempts = len(np.unique(made.row[rows]))
+    sides = loss.sides[rows]
+    read = float(np.nansum(made.bytes[rows & ~made.write]))
+    how = f"time in and around these calls, less that of their bytes at {format_bytes(loss.rate)}/s"
+    if (sides > 1).any():
+        how += "; of a job's processes the mean"
     return (
         Evidence("calls", round(calls), "", "counted", n),
         Evidence("bytes a call", round(size / calls, 1), "B", "bytes moved over calls", n),
         Evidence("moved", round(size), "B", "counted", n),
+        *(
+            (
+                Evidence("of it read", round(read), "B", "counted", n),
+                Evidence("of it written", round(size - read), "B", "counted", n),
+            )
+            if 0 < read < size
+            else ()
+        ),
         Evidence("time in calls", round(busy, 6), "s", "measured, summed over tasks", n),
         Evidence("time a call", round(busy / calls, 9), "s", "time in calls over calls", n),
         Evidence("bytes a second of large calls", round(loss.rate), "B/s", loss.rate_how),
+        Evidence("more than large calls take", round(float(loss.seconds[rows].sum()), 6), "s", how),
+        *(
+            (
+                Evidence(
+                    "processes of a task",
+                    round(float(sides.max()), 1),
+                    "",
+                    "at least: seconds in calls over the task's time"
+                    if loss.guessed[rows].any()
+                    else "on record",
+                    n,
+                ),
+            )
+            if (sides > 1).any()
+            else ()
+        ),
         Evidence("tasks", attempts, "", "counted", attempts),
     )
+
+
+def _amount(made: Moves, rows: Any) -> str:
+    """Say what was read and what was written, each for itself."""
+    said = []
+    for verb, mine in (("read", rows & ~made.write), ("wrote", rows & made.write)):
+        size = float(np.nansum(made.bytes[mine]))
+        if size > 0:
+            said.append(f"{verb} {format_bytes(size)}")
+    return " and ".join(said)
 
 
 def _finding(seen: View, made: Moves, loss: Loss, group: int, rows: Any, saved: Saved) -> Finding:
@@ -83,19 +124,29 @@ def _finding(seen: View, made: Moves, loss: Loss, group: int, rows: Any, saved: 
     verb = "wrote" if made.write[rows].mean() > 0.5 else "read"
     factor = TARGET_CALL_BYTES / max(size / calls, 1.0)
     python = seen.meta.get("engine") in (None, "dask", "python")
-    lost = float(loss.seconds[rows].sum())
+    lost, busy = float(loss.seconds[rows].sum()), float(np.nansum(made.busy_s[rows]))
+    many, guessed = bool((loss.sides[rows] > 1).any()), bool(loss.guessed[rows].any())
+    spent = f"{format_seconds(busy)} in calls, " if busy > 0 else ""
+    mean = " a process" if many else ""
     return Finding(
         code="RM131",
         kind="small_io",
         severity=saved.severity,
         title=(
-            f"{seen.label(group)} {verb} {format_bytes(size)} in {format_number(calls)} calls of "
-            f"{format_bytes(size / calls)} each: {format_seconds(lost)} of task time"
+            f"{seen.label(group)} {_amount(made, rows)} in {format_number(calls)} calls of "
+            f"{format_bytes(size / calls)} each: {spent}{format_seconds(lost)}{mean} more than "
+            f"large ones would take"
         ),
         groups=(seen.groups[group],),
         evidence=evidence_of(seen, made, loss, rows),
         **saved.fields,
-        confidence="high" if size / calls < SMALL_CALL_BYTES / 16 else "medium",
+        confidence=(
+            "low"
+            if guessed
+            else "high"
+            if size / calls < SMALL_CALL_BYTES / 16 and not many
+            else "medium"
+        ),
         advice=(
             "Move 1 MiB or more a call: read the file (or large blocks of it) at once and take it "
             "apart in memory; let a buffer collect small writes."

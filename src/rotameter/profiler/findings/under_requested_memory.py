@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from rotameter.profiler.findings._again import in_vain, memory_kills, redone, without
 from rotameter.profiler.findings.base import Tools
@@ -16,9 +17,9 @@ from rotameter.values import Evidence, Finding
 if TYPE_CHECKING:
     from rotameter.profiler.findings._replayed import Cost
     from rotameter.profiler.trace import Trace
-    from rotameter.profiler.view import Mask
+    from rotameter.profiler.view import Floats, Mask
 
-__all__ = ["Advisor", "memory_lines"]
+__all__ = ["Advisor", "memory_lines", "nodes_of"]
 
 MOST_GROUPS = 3
 
@@ -69,16 +70,47 @@ class Advisor:
         return found
 
 
+def _evidence(seen: View, group: int, rows: Mask, nodes: float) -> tuple[Evidence, ...]:
+    n, inferred = int(rows.sum()), _inferred(seen, rows)
+    of = int((seen.could_measure & (seen.group == group) & ~seen.nested).sum())
+    asked, enough, how = _enough(seen, group, rows)
+    lost_s = float(np.nansum(seen.wall[rows]))
+    blind = bool(np.isnan(seen.task_memory[rows]).all())
+    return (
+        Evidence("attempts killed for memory", n, "", "outcome or exit code 137", of),
+        Evidence("of these only inferred", inferred, "", "from exit codes", n),
+        Evidence("work lost", round(lost_s, 3), "s", "summed", n),
+        Evidence(
+            "memory asked for",
+            asked,
+            "B",
+            (
+                f"median request of the killed{', a node' if nodes > 1 else ''}"
+                if asked
+                else "not recorded"
+            ),
+            n,
+        ),
+        Evidence("enough", enough, "B", how),
+        *((Evidence("nodes", nodes, "", "median of the killed", n),) if nodes > 1 else ()),
+        *(
+            (Evidence("peaks of the killed", None, "B", "not recorded: needs are lower bounds"),)
+            if blind
+            else ()
+        ),
+    )
+
+
 def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
     label, n = seen.label(group), int(rows.sum())
     of = int((seen.could_measure & (seen.group == group) & ~seen.nested).sum())
     asked, enough, how = _enough(seen, group, rows)
+    nodes = float(np.median(nodes_of(seen)[rows]))
+    each = " a node" if nodes > 1 else " each"
     inferred = _inferred(seen, rows)
     sure = "probably " if inferred == n else ""
-    had = f" with {format_bytes(asked)} each" if asked else ""
+    had = f" with {format_bytes(asked)}{each}" if asked else ""
     lost_s = float(np.nansum(seen.wall[rows]))
-    peaks = seen.task_memory[rows]
-    blind = bool(np.isnan(peaks).all())
     return Finding(
         code="RM123",
         kind="under_requested_memory",
@@ -88,33 +120,12 @@ def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
             f"{format_seconds(lost_s)} of work lost"
         ),
         groups=(seen.groups[group],),
-        evidence=(
-            Evidence("attempts killed for memory", n, "", "outcome or exit code 137", of),
-            Evidence("of these only inferred", inferred, "", "from exit codes", n),
-            Evidence("work lost", round(lost_s, 3), "s", "summed", n),
-            Evidence(
-                "memory asked for",
-                asked,
-                "B",
-                "median request of the killed" if asked else "not recorded",
-                n,
-            ),
-            Evidence("enough", enough, "B", how),
-            *(
-                (
-                    Evidence(
-                        "peaks of the killed", None, "B", "not recorded: needs are lower bounds"
-                    ),
-                )
-                if blind
-                else ()
-            ),
-        ),
+        evidence=_evidence(seen, group, rows, nodes),
         **cost.fields,
         confidence="high" if inferred < n and enough else "medium",
         advice=(
             (
-                f"Ask for {format_bytes(enough)} ({how}) at first"
+                f"Ask for {format_bytes(enough)}{' a node' if nodes > 1 else ''} ({how}) at first"
                 if enough
                 else "Ask for more memory, and have it recorded"
             )
@@ -124,19 +135,33 @@ def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
                 else "."
             )
         ),
-        change=memory_lines(seen, group, enough),
-        apply={"memory_request": {"value": enough} if enough else {"factor": STEP}},
+        change=memory_lines(seen, group, enough * nodes if enough else None),
+        apply={"memory_request": {"value": enough * nodes} if enough else {"factor": STEP}},
     )
 
 
+def nodes_of(seen: View) -> Floats:
+    """Give over how many nodes each attempt's request is spread; 1 where that is not said.
+
+    Slurm kills where one node's part is used up.
+    """
+    if seen.meta.get("engine") != "slurm":
+        return np.ones(seen.n)
+    granted, asked = seen.number("granted_nodes"), seen.number("requested_nodes")
+    nodes = np.where(np.isnan(granted), asked, granted)
+    return np.where(nodes >= 1, nodes, 1.0)
+
+
 def _enough(seen: View, group: int, rows: Mask) -> tuple[float | None, float | None, str]:
-    """Give what the killed had asked for, what is enough, and how that is known."""
-    asked = seen.number("requested_memory_bytes")
+    """Give what the killed had asked for, what is enough (of one node), and how that is known."""
+    asked = seen.number("requested_memory_bytes") / nodes_of(seen)
     had = asked[rows & (asked > 0)]
     median = float(np.median(had)) if had.size else None
     killed = np.zeros(len(seen.task_ids) + 1, dtype=bool)
     killed[seen.task[rows]] = True
     good = seen.ok & (seen.group == group) & (seen.task_memory > 0)
+    # Of several tasks' memory one's is on record only: with what they all need it says nothing.
+    good &= seen.peak_kinds != "lower_bound"
     later = good & killed[seen.task]
     most = float(had.max()) if had.size else 0.0
     if later.any() and seen.task_memory[later].max() > most:
@@ -157,14 +182,32 @@ def _inferred(seen: View, rows: Mask) -> int:
 
 
 def memory_lines(seen: View, group: int, size_bytes: float | None) -> str | None:
-    """Write the line to paste for a memory request, in the terms of the engine that ran."""
+    """Write the line to paste for a memory request, in the terms of the engine that ran.
+
+    Parameters
+    ----------
+    size_bytes : float or None
+        Of a whole job. The line is for a node, or for a CPU where it was asked for that way.
+    """
     if not size_bytes:
         return None
     name = seen.groups[group]
     mega = int(np.ceil(size_bytes / 2**20))
     lines: dict[Any, str] = {
-        "slurm": f"#SBATCH --mem={mega}M",
+        "slurm": _slurm_line(seen, group, size_bytes),
         "nextflow": f"process {{ withName: '{name}' {{ memory = '{mega} MB' }} }}",
         "snakemake": f"rule {name}:  resources: mem_mb={int(np.ceil(size_bytes / 1e6))}",
     }
     return lines.get(seen.meta.get("engine"))
+
+
+def _slurm_line(seen: View, group: int, size_bytes: float) -> str:
+    mine = seen.group == group
+    features = seen.tasks["features"].filter(pa.array(mine)).to_pylist()
+    a_cpu = sum(1 for pairs in features if pairs and ("memory_per_cpu", 1.0) in pairs)
+    cores = np.fmax(seen.number("granted_cores"), seen.number("requested_cores"))[mine]
+    cores = cores[cores >= 1]
+    if a_cpu > 0.5 * len(features) and cores.size:
+        return f"#SBATCH --mem-per-cpu={int(np.ceil(size_bytes / np.median(cores) / 2**20))}M"
+    nodes = float(np.median(nodes_of(seen)[mine]))
+    return f"#SBATCH --mem={int(np.ceil(size_bytes / nodes / 2**20))}M"
