@@ -44,7 +44,7 @@ demo: $(STAMP)
 	@echo "report: $(CURDIR)/$(DEMO)/report.html"
 
 # What only computes runs on both cores; clusters, browsers and clocks have the machine alone.
-SIDE := tests/adapters tests/property tests/viz $(wildcard $(addprefix tests/profiler/,\
+SIDE := tests/adapters tests/cli tests/property tests/typing tests/viz $(wildcard $(addprefix tests/profiler/,\
 	flow replaying findings laws storing comparing devices))
 test: $(STAMP)
 ifeq ($(ARGS),)
