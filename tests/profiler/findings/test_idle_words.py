@@ -150,3 +150,18 @@ def test_the_last_wave_of_a_wide_step_stays_its_grain(made_run: Make) -> None:
         for number, row in enumerate(run.tables["tasks"]):
             row["task_id"] = f"map-{number}"
         assert Advisor().check(run.trace(), Tools()) == []
+
+
+def test_a_few_short_tasks_that_stand_behind_a_long_one_fill_no_core(made_run: Make) -> None:
+    """They had been given to its worker; many that wait are another matter."""
+    for behind, said in ((2, True), (40, False)):
+        run = made_run(workers=2, threads=1)
+        run.task("one", "segment", "w0", 0.0, 4.0)
+        for number in range(behind):
+            at = 4.0 + 0.01 * number
+            run.task(f"s{number}", "small", "w0", at, 0.01, ready=0.0)
+        found = Advisor().check(run.trace(), Tools())
+        assert bool(found) is said
+        if said:
+            assert "`segment` ran" in only(found).title
+            assert only(found).cost_s == pytest.approx(2.0, rel=0.1)

@@ -8,6 +8,7 @@ import pytest
 from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.spill import Advisor
+from rotameter.profiler.replay import Replayer
 from rotameter.units import parse_bytes
 
 Make = Callable[..., Any]
@@ -67,3 +68,18 @@ def test_pauses_are_within_the_run_and_by_worker(made_run: Make) -> None:
     assert facts(finding)["paused"] == pytest.approx(6.0)
     assert finding.cost_s is not None
     assert finding.cost_s <= 3.0
+
+
+def test_a_task_that_began_just_before_a_pause_was_over_waited_for_it(made_run: Make) -> None:
+    """A worker tells late that it goes on: by then its next task runs."""
+    for late in (0.0, 0.2):
+        run = made_run(workers=2, threads=1, memory=500e6)
+        for number in range(4):
+            run.task(f"a{number}", "load", f"w{number % 2}", number // 2, 1.0, ready=0.0)
+        run.event("worker_paused", 2.0, worker="w0", rss_bytes=400_000_000, limit_bytes=5 * 10**8)
+        run.event("worker_resumed", 6.0 + late, worker="w0")
+        run.task("a4", "load", "w1", 2.0, 1.0, ready=0.0)
+        run.task("a5", "load", "w0", 6.0, 1.0, ready=2.0)
+        trace = run.trace()
+        (finding,) = Advisor().check(trace, Tools(replay=Replayer(trace)))
+        assert finding.cost_s == pytest.approx(4.0, abs=0.2), late

@@ -30,6 +30,9 @@ LOW = 0.25
 READ_EVERY_S = 0.6
 """Workers are read twice a second."""
 
+TOLD_S = 0.3
+"""A worker says so late that it goes on: it looks at its memory ten times a second, and tells."""
+
 _SPILL, _OVERHEAD, _STALL, _LATENCY, _WAIT, _WRITE = (
     PARTS.index(name) for name in ("spill", "overhead", "stall", "latency", "wait", "write")
 )
@@ -206,7 +209,7 @@ class Relieved:
         for worker, begin, end in zip(*pauses_of(seen), strict=True):
             if not self.workers[int(worker)]:
                 continue
-            here = nodes & (home == worker) & (begun >= end - 1e-3)
+            here = nodes & (home == worker) & (begun > begin) & (begun >= end - TOLD_S)
             held |= here & (begun - before < end) & (before > 0)
             meanwhile |= nodes & (begun >= begin) & (begun <= end + 1.0)
         return held, meanwhile

@@ -38,6 +38,9 @@ CLOCKS_S = 0.005
 SIDE_BY_SIDE = 0.75
 """A step is wide where this part of what fits ran, or could, at once; others may hold the rest."""
 
+STOOD_S, STOOD_TIMES = 0.2, 3.0
+"""What is ready this long, and several times as long as it takes, stands behind another."""
+
 SHIPPED_S = 1.0
 """After a graph full of data has come, its first tasks still have to travel and be unpacked."""
 
@@ -265,7 +268,7 @@ def _masks(seen: View, line: Timeline) -> tuple[Mask, Mask]:
     first = float(np.nanmin(seen.started[seen.ran]))
     last = float(seen.ended[seen.ran].max())
     inside = (line.start >= first - 1e-9) & (line.start < last) & (line.slots > 0.5)
-    calm = inside & (line.waiting < 0.5) & (line.moving < 0.5)
+    calm = inside & (_really_waiting(seen, line) < 0.5) & (line.moving < 0.5)
     held = memory_held(seen, line)
     free = free_cores(seen, line)
     calm &= ~held
@@ -277,6 +280,19 @@ def _masks(seen: View, line: Timeline) -> tuple[Mask, Mask]:
     full = held | (free < 0.5) | (line.waiting > 0.5)
     none = calm & (line.running < 0.5) & (line.known < 0.5)
     return _lasting(line, some, (*_last_waves(seen, line), full)), _lasting(line, none, None)
+
+
+def _really_waiting(seen: View, line: Timeline) -> Floats:
+    """Count what is ready, less a few short tasks that stood behind a long one; (n_segments,).
+
+    The engine had given them to that one's worker before; they would not have filled the others.
+    """
+    wait = seen.started - seen.ready
+    with np.errstate(invalid="ignore"):
+        stood = seen.ran & (wait > STOOD_S) & (wait > STOOD_TIMES * seen.wall)
+    few = line.waiting <= 2.0 * float(seen.slots or 1.0) + 0.5
+    behind = line.count(seen.ready[stood], seen.started[stood])
+    return np.where(few, np.maximum(line.waiting - behind, 0.0), line.waiting)
 
 
 def _last_waves(seen: View, line: Timeline) -> tuple[Floats, Floats]:
