@@ -362,7 +362,7 @@ class Deaths:
             death.at_ns,
             "worker_lost",
             kind,
-            "slot" if read is not None else "scheduler",
+            "slot" if kind == "reported" else "scheduler",
         )
         self._rows.add(row)
         emit(
