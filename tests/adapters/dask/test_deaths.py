@@ -19,7 +19,7 @@ def recorder():
 
 
 def settled(recorder, running, executing):
-    """Settle the death of a worker with two tasks; gives (task, outcome kind, source) of the lost."""
+    """Settle the death of a worker with two tasks; gives task, kind and source of the lost."""
     scheduler = SimpleNamespace(tasks={}, workers={})
     book = deaths.Deaths(scheduler, recorder, lambda key: (None, None))
     tasks = [
