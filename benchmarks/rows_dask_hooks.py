@@ -84,11 +84,10 @@ def _real_250k() -> Result:
 
 def mixed(number: int, folder: str) -> int:
     """Fail, fail twice, reschedule once, kill the worker once, or just work; say so on disk."""
+    os.write(_truth_file(folder), b"%d\n" % number)
     from distributed import Reschedule
 
-    with open(f"{folder}/started-{os.getpid()}", "a") as out:
-        out.write(f"{number}\n")
-        tries = _tries(folder, number) if number % 50 < 3 or number == 5_003 else 1
+    tries = _tries(folder, number) if number % 50 < 3 or number == 5_003 else 1
     if number % 50 == 0:
         raise ValueError(number)
     if number % 50 == 1 and tries <= 2:
@@ -98,6 +97,17 @@ def mixed(number: int, folder: str) -> int:
     if number == 5_003 and tries == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return spin(number, 500)
+
+
+_truth_fd: list[int] = []
+
+
+def _truth_file(folder: str) -> int:
+    """Open this process's file once: one call then writes, before another thread gets a turn."""
+    if not _truth_fd:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        _truth_fd.append(os.open(f"{folder}/started-{os.getpid()}", flags, 0o600))
+    return _truth_fd[0]
 
 
 def _tries(folder: str, number: int) -> int:

@@ -20,7 +20,7 @@ def test_read_after_a_kill(tmp_path):
     gone = slots.begin("done", 1, 10)
     slots.begin("('x', 0)", 2, 20)
     slots.begin("é" * 500, 3, 30)
-    slots.end(gone)
+    slots.end(gone, 15)
     slots.memory(123456)
     os.kill(os.getpid(), signal.SIGKILL)
     """
@@ -30,6 +30,7 @@ def test_read_after_a_kill(tmp_path):
     assert read.pid == process.pid and read.rss_bytes == 123456
     assert {(r.run_id, r.start_ns) for r in read.running} == {("2", 20), ("3", 30)}
     assert {r.task_id for r in read.running} >= {"('x', 0)"}
+    assert read.ended == (slots.SlotRecord(10, "1", "done", 15),)
     assert slots.SlotRead.from_message(read.as_message()) == read
     assert slots.read_slots(str(path), process.pid + 1) is None
 
@@ -47,12 +48,26 @@ def test_more_attempts_than_slots(tmp_path):
     taken = [held.begin(f"t{n}", n + 1, n + 1) for n in range(200)]
     assert taken.count(-1) == 200 - 128
     for at in taken:
-        held.end(at)
-    assert slots.read_slots(held.path).running == ()
+        held.end(at, 500)
+    read = slots.read_slots(held.path)
+    assert read.running == () and len(read.ended) == 128
     held.close(remove=True)
     assert not os.path.exists(held.path)
-    held.end(taken[0])  # after the end: nothing happens
+    held.end(taken[0], 600)  # after the end: nothing happens
     held.memory(1)
+
+
+def test_the_last_ends_are_kept_for_as_long_as_there_are_slots(tmp_path):
+    held = slots.SlotFile(str(tmp_path / "1.slots"))
+    for n in range(300):
+        held.end(held.begin(f"t{n}", n, n + 1), n + 2)
+    now = held.begin("now", 300, 301)
+    read = slots.read_slots(held.path)
+    assert {r.task_id for r in read.ended} == {f"t{n}" for n in range(300 - 127, 300)}
+    assert all(r.end_ns == r.start_ns + 1 == int(r.run_id) + 2 for r in read.ended)
+    assert [r.task_id for r in read.running] == ["now"]
+    held.end(now, 302)
+    held.close(remove=True)
 
 
 def test_files_of_the_long_dead_are_removed(tmp_path):

@@ -1,8 +1,8 @@
 """What a worker's unexpected death means: who ran there, who merely queued, how it ended.
 
 Evidence, best first: the dead process's slot file (read here, by the nanny, or by a sibling worker
-of the same host), then the last heartbeat, at most ``nthreads`` tasks by priority. The first kind
-is reported, the last inferred and marked so.
+of the same host; it also has what ended so late that nobody was told), then the last heartbeat, at
+most ``nthreads`` tasks by priority. The first kind is reported, the last inferred and marked so.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import os
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from dask.utils import key_split
 
 from rotameter.adapters.dask import slots
 from rotameter.adapters.dask.names import (
@@ -312,22 +314,15 @@ class Deaths:
             return
         death.done = True
         self._waiting.pop(death.worker, None)
-        ran: dict[str, int | None]
-        if read is not None:
-            ran = {run_id_of(self._prefix, int(r.run_id)): r.start_ns for r in read.running}
-            kind = "reported"
-            if not any(task.run_id in ran for task in death.tasks):
-                # Its tasks were not measured: the heartbeat is the last that is known of them.
-                ran = {task.run_id: None for task in death.tasks if task.executing}
-                kind = "inferred"
-        else:
-            ordered = sorted(death.tasks, key=lambda t: (not t.executing, t.priority))
-            guessed = ordered[: max(death.nthreads, sum(t.executing for t in ordered))]
-            ran = {task.run_id: None for task in guessed}
-            kind = "inferred"
+        ended = self._by_run(read.ended) if read is not None else {}
+        ran, kind = self._who_ran(death, read, ended)
         for task in death.tasks:
             if task.run_id in ran:
                 self._lost(death, task, ran[task.run_id], kind, read)
+            elif task.run_id in ended:
+                # It ended, but the word of it, and the result, died with the worker.
+                slot = ended.pop(task.run_id)
+                self._add(death, task, slot.start_ns, slot.end_ns, "reported")
             else:
                 emit(
                     self.recorder,
@@ -339,7 +334,39 @@ class Deaths:
                     run_id=task.run_id,
                     group=task.group,
                 )
+        self._add_ended(death, ended)
         self._forget(death.worker)
+
+    def _by_run(self, records: tuple[slots.SlotRecord, ...]) -> dict[str, slots.SlotRecord]:
+        return {run_id_of(self._prefix, int(r.run_id)): r for r in records}
+
+    def _who_ran(
+        self, death: _Death, read: slots.SlotRead | None, ended: dict[str, slots.SlotRecord]
+    ) -> tuple[dict[str, int | None], str]:
+        """Give the attempts that ran, with their start where known, and how that is known."""
+        if read is not None:
+            ran: dict[str, int | None] = {
+                run_id: r.start_ns for run_id, r in self._by_run(read.running).items()
+            }
+            if any(task.run_id in ran or task.run_id in ended for task in death.tasks):
+                return ran, "reported"
+            # Its tasks were not measured: the heartbeat is the last that is known of them.
+            return {task.run_id: None for task in death.tasks if task.executing}, "inferred"
+        ordered = sorted(death.tasks, key=lambda t: (not t.executing, t.priority))
+        guessed = ordered[: max(death.nthreads, sum(t.executing for t in ordered))]
+        return {task.run_id: None for task in guessed}, "inferred"
+
+    def _add_ended(self, death: _Death, ended: dict[str, slots.SlotRecord]) -> None:
+        """Say when attempts ran of which the scheduler knows the end but the record was lost."""
+        hello = self.hellos.get(death.worker)
+        host = hello.host if hello else None
+        for run_id, slot in ended.items():
+            if len(slot.task_id.encode("utf-8", "replace")) >= slots.KEY_LIMIT:
+                continue  # cut: not surely the task's name
+            group = group_of(key_split(slot.task_id))
+            times = (None, None, slot.start_ns, slot.end_ns)
+            who = (slot.task_id, run_id, group, death.worker, host)
+            self._rows.add((*who, *times, None, None, "slot"))
 
     def _lost(
         self,
@@ -349,22 +376,7 @@ class Deaths:
         kind: str,
         read: slots.SlotRead | None,
     ) -> None:
-        hello = self.hellos.get(death.worker)
-        row = (
-            task.task_id,
-            task.run_id,
-            task.group,
-            death.worker,
-            hello.host if hello else None,
-            task.submitted_ns,
-            task.ready_ns,
-            start_ns,
-            death.at_ns,
-            "worker_lost",
-            kind,
-            "slot" if kind == "reported" else "scheduler",
-        )
-        self._rows.add(row)
+        self._add(death, task, start_ns, death.at_ns, kind)
         emit(
             self.recorder,
             "executing_at_death",
@@ -378,6 +390,27 @@ class Deaths:
             duration_s=(death.at_ns - start_ns) / 1e9 if start_ns else None,
             reason=None if kind == "reported" else "inferred from the last heartbeat",
         )
+
+    def _add(
+        self, death: _Death, task: _Task, start_ns: int | None, end_ns: int | None, kind: str
+    ) -> None:
+        """Record an attempt that was lost."""
+        hello = self.hellos.get(death.worker)
+        row = (
+            task.task_id,
+            task.run_id,
+            task.group,
+            death.worker,
+            hello.host if hello else None,
+            task.submitted_ns,
+            task.ready_ns,
+            start_ns,
+            end_ns,
+            "worker_lost",
+            kind,
+            "slot" if kind == "reported" else "scheduler",
+        )
+        self._rows.add(row)
 
     def _forget(self, worker: str) -> None:
         hello = self.hellos.pop(worker, None)

@@ -2,8 +2,12 @@
 
 A worker process maps one small file and writes a slot when an attempt begins. After its death any
 process of the host reads the file: the scheduler, the nanny, or a sibling worker. Writing a slot
-is four stores, the key before the start time that marks it as taken; nothing is synchronised,
+is a few stores, the key before the start time that marks it as taken; nothing is synchronised,
 the kernel keeps the page.
+
+An attempt that ends leaves its slot as it is, with the time of its end, and the slot that was
+free for longest is taken next: a worker tells of an end a little later, and what it had no time
+to tell is still there.
 """
 
 from __future__ import annotations
@@ -14,34 +18,37 @@ import os
 import struct
 import tempfile
 import time
+from collections import deque
 from typing import Any, NamedTuple
 
 __all__ = ["KEY_LIMIT", "SlotFile", "SlotRead", "SlotRecord", "folder", "read_slots", "remove_dead"]
 
-_MAGIC = b"RMTSLOT3"
+_MAGIC = b"RMTSLOT4"
 _HEAD = struct.Struct("<8sqqq")  # magic, pid, rss_bytes, rss_at_ns
 _HEAD_SIZE = 64
-_SLOT = struct.Struct("=qqq232s")  # start_ns (0: free), run_id, key length, key
+_SLOT = struct.Struct("=qqqq224s")  # start_ns (0: none), run_id, key length, end_ns, key
 _SLOT_SIZE = _SLOT.size
-KEY_LIMIT = 232
+KEY_LIMIT = 224
 _COUNT = 128
 
 
 class SlotRecord(NamedTuple):
-    """One attempt that was running."""
+    """One attempt that was running, or had ended at ``end_ns``."""
 
     start_ns: int
     run_id: str
     task_id: str
+    end_ns: int | None = None
 
 
 class SlotRead(NamedTuple):
-    """What a slot file says: the process, its last known memory and what was running."""
+    """What a slot file says: the process, its last known memory, what ran and what last ended."""
 
     pid: int
     rss_bytes: int | None
     rss_at_ns: int | None
     running: tuple[SlotRecord, ...]
+    ended: tuple[SlotRecord, ...] = ()
 
     def as_message(self) -> dict[str, Any]:
         """Give the same as plain data, for a message."""
@@ -50,13 +57,16 @@ class SlotRead(NamedTuple):
             "rss_bytes": self.rss_bytes,
             "rss_at_ns": self.rss_at_ns,
             "running": [list(r) for r in self.running],
+            "ended": [list(r) for r in self.ended],
         }
 
     @classmethod
     def from_message(cls, message: dict[str, Any]) -> SlotRead:
         """Read the plain data again."""
-        running = tuple(SlotRecord(*r) for r in message["running"])
-        return cls(message["pid"], message["rss_bytes"], message["rss_at_ns"], running)
+        running, ended = (
+            tuple(SlotRecord(*r) for r in message.get(name, ())) for name in ("running", "ended")
+        )
+        return cls(message["pid"], message["rss_bytes"], message["rss_at_ns"], running, ended)
 
 
 def folder() -> str:
@@ -87,8 +97,10 @@ class SlotFile:
     >>> slots = SlotFile(path)
     >>> slot = slots.begin("('x', 0)", 7, 1_000)
     >>> read_slots(path).running
-    (SlotRecord(start_ns=1000, run_id='7', task_id="('x', 0)"),)
-    >>> slots.end(slot)
+    (SlotRecord(start_ns=1000, run_id='7', task_id="('x', 0)", end_ns=None),)
+    >>> slots.end(slot, 2_000)
+    >>> read_slots(path).ended
+    (SlotRecord(start_ns=1000, run_id='7', task_id="('x', 0)", end_ns=2000),)
     >>> slots.close(remove=True)
     """
 
@@ -103,35 +115,36 @@ class SlotFile:
         finally:
             os.close(fd)
         # A slot is named by the place of its first word (8 bytes).
-        self._free = list(range(_HEAD_SIZE // 8, size // 8, _SLOT_SIZE // 8))
+        self._free = deque(range(_HEAD_SIZE // 8, size // 8, _SLOT_SIZE // 8))
         self._view = memoryview(self._map)
         self._words = self._view.cast("q")
         _HEAD.pack_into(self._map, 0, _MAGIC, os.getpid(), 0, 0)
 
     @property
-    def parts(self) -> tuple[list[int], memoryview, memoryview]:
+    def parts(self) -> tuple[deque[int], memoryview, memoryview]:
         """Free slots, words and bytes, for who writes slots as :meth:`begin` without its call."""
         return self._free, self._words, self._view
 
     def begin(self, task_id: str, run_id: int, start_ns: int) -> int:
         """Take a slot for an attempt; -1 when none is free."""
         try:
-            at = self._free.pop()
+            at = self._free.popleft()
         except IndexError:
             return -1
         key = task_id.encode("utf-8", "replace")[:KEY_LIMIT]
         words = self._words
+        words[at] = words[at + 3] = 0
         words[at + 2] = size = len(key)
         words[at + 1] = run_id
-        self._view[8 * at + 24 : 8 * at + 24 + size] = key
+        self._view[8 * at + 32 : 8 * at + 32 + size] = key
         words[at] = start_ns
         return at
 
-    def end(self, at: int) -> None:
-        """Give a slot back."""
+    def end(self, at: int, end_ns: int) -> None:
+        """Give a slot back; what ended stays in it until it is taken again."""
         if at >= 0:
             try:  # noqa: SIM105 - on the path of every task
-                self._words[at] = 0
+                self._words[at + 3] = end_ns
             except (ValueError, TypeError, IndexError):  # closed meanwhile
                 pass
             self._free.append(at)
@@ -167,15 +180,17 @@ def read_slots(path: str, pid: int | None = None) -> SlotRead | None:
         magic, wrote, rss, at_ns = _HEAD.unpack_from(data, 0)
         if magic != _MAGIC or (pid is not None and wrote != pid):
             return None
-        running = []
+        running: list[SlotRecord] = []
+        ended: list[SlotRecord] = []
         for at in range(_HEAD_SIZE, len(data) - _SLOT_SIZE + 1, _SLOT_SIZE):
-            start_ns, run_id, length, key = _SLOT.unpack_from(data, at)
+            start_ns, run_id, length, end_ns, key = _SLOT.unpack_from(data, at)
             if start_ns:
                 text = key[: max(0, min(length, KEY_LIMIT))].decode("utf-8", "replace")
-                running.append(SlotRecord(start_ns, str(run_id), text))
+                record = SlotRecord(start_ns, str(run_id), text, end_ns or None)
+                (ended if end_ns else running).append(record)
     except (OSError, struct.error):
         return None
-    return SlotRead(wrote, rss or None, at_ns or None, tuple(running))
+    return SlotRead(wrote, rss or None, at_ns or None, tuple(running), tuple(ended))
 
 
 def _alive(pid: int) -> bool:

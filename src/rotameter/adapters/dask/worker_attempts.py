@@ -154,10 +154,11 @@ class Attempts:
                 r.parent = above.task_id
                 r.up = above if above.live else live_above(above)
             opened[r.run_id] = r
-            r.slot = at = free.pop()
+            r.slot = at = free.popleft()
+            words[at] = words[at + 3] = 0
             words[at + 2] = size
             words[at + 1] = r.run_id
-            view[8 * at + 24 : 8 * at + 24 + size] = text
+            view[8 * at + 32 : 8 * at + 32 + size] = text
             words[at] = r.started_ns
             r.live = True
             current.set(r)
@@ -250,7 +251,7 @@ class Attempts:
                     session._leave_crowd(r)
             finally:
                 drop()
-            words[r.slot] = 0
+            words[r.slot + 3] = wall1 + session.offset_ns
             free.append(r.slot)
             above = r.previous
             if current.get() is r:
@@ -270,7 +271,7 @@ class Attempts:
     def _end(self, attempt: Any, message: Any, time_delay: float) -> None:
         """End an attempt that was measured in full, failed, or is not ordinary."""
         if self._slots is not None:
-            self._slots.end(attempt.slot)
+            self._slots.end(attempt.slot, time.time_ns())
         counted = self._open.pop(attempt.run_id, None) is not None and not self._closed
         if not counted:
             # Recorded as still running when the trace ended; the session lets go of it.

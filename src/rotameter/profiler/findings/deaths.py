@@ -144,6 +144,8 @@ def _victims(view: View, found: dict[str, Death]) -> None:
             if not queued.get(made.worker):
                 made.queued[group] = made.queued.get(group, 0) + 1
             continue
+        if made.at_s is not None and view.ended[row] < made.at_s:
+            continue  # it had ended, only its result was lost
         made.seen_running = False
         made.executing.append(Victim(view.task_ids[view.task[row]], group, None, None))
 
