@@ -8,6 +8,8 @@ import sys
 import textwrap
 import time
 
+import pytest
+
 from rotameter.adapters.dask import slots
 
 
@@ -68,6 +70,12 @@ def test_the_last_ends_are_kept_for_as_long_as_there_are_slots(tmp_path):
     assert [r.task_id for r in read.running] == ["now"]
     held.end(now, 302)
     held.close(remove=True)
+
+
+def test_a_disk_too_full_for_the_slots_is_an_error_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(slots.os, "write", lambda fd, data: len(data) // 2)
+    with pytest.raises(OSError, match="space"):
+        slots.SlotFile(str(tmp_path / "1.slots"))
 
 
 def test_files_of_the_long_dead_are_removed(tmp_path):

@@ -13,6 +13,7 @@ to tell is still there.
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import struct
@@ -110,7 +111,9 @@ class SlotFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
         fd = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
-            os.ftruncate(fd, size)
+            # No holes: a page that a full disk cannot give later would be this process's death.
+            if os.write(fd, bytes(size)) < size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
             self._map = mmap.mmap(fd, size)
         finally:
             os.close(fd)
