@@ -155,6 +155,8 @@ def ratio_result(ratios: Mapping[str, Ratio], limit: float) -> Result:
     note = f"{clock}; A/A {ratio.aa:.3f} [{low:.3f}, {high:.3f}], {ratio.rounds} rounds"
     if met is None:
         note += "; not resolved"
+    others = [f"{n} {r.value:.3f} (A/A {r.aa:.3f})" for n, r in ratios.items() if n != clock]
+    note += "; " + ", ".join(others) if others else ""
     detail = {
         n: {"ratio": r.value, "interval": r.interval, "aa": r.aa, "aa_interval": r.aa_interval}
         for n, r in ratios.items()
