@@ -89,8 +89,8 @@ def _grouped(table: Any, kind: str, generator: np.random.Generator) -> NDArray[A
 
 
 @cache
-def _cross(shared: str, kind: str) -> dict[str, Any]:
-    """Predict each row by a model that never saw its fold."""
+def _cross(shared: str, kind: str, draw: int = 0) -> dict[str, Any]:
+    """Predict each row by a model that never saw its fold (another partition for each draw)."""
     from rotameter.profiler.storing.bandwidth import fit_bandwidth
 
     table, seed = _table(shared), secrets.randbelow(2**31)
@@ -107,7 +107,16 @@ def _cross(shared: str, kind: str) -> dict[str, Any]:
 
 
 def _bandwidth(context: Context, kind: str, which: int) -> Result:
-    got = _cross(_shared(context), kind)
+    """Median over the draws: one partition of the few cells says little of the tail."""
+    draws = (9 if context.full else 3) if kind == "cells" else 1
+    results = [_drawn(context, kind, which, draw) for draw in range(draws)]
+    values = sorted(float(r.value or np.nan) for r in results)
+    note = " | ".join(r.note for r in results)
+    return Result(float(np.median(values)), "ratio", (values[0], values[-1]), note=note)
+
+
+def _drawn(context: Context, kind: str, which: int, draw: int) -> Result:
+    got = _cross(_shared(context), kind, draw)
     truth = got["table"].rate_mib_s
     known = np.isfinite(got["ours"])
     ours, peer = (_score(got[n][known], truth[known]) for n in ("ours", "peer"))
@@ -198,6 +207,7 @@ def _choices(shared: str) -> dict[str, Any]:
     prices = _seconds_a_byte(got)
     slow: dict[str, list[float]] = {name: [] for name in ("ours", "peer", *CANDIDATES)}
     cells = []
+    whole: dict[tuple[float, ...], dict[str, Floats]] = {}
     for dims, stores in sorted(prices.items()):
         copies = prices.get((4096.0, *dims[1:]), {})
         for times in PASSES:
@@ -212,13 +222,21 @@ def _choices(shared: str) -> dict[str, Any]:
                 continue
             best = min(p[0] for p in price.values())
             cells.append(dims[1:3])
+            total = whole.setdefault((*dims[1:3], times), dict.fromkeys(CANDIDATES, np.zeros(3)))
+            for store in CANDIDATES:
+                total[store] = total[store] + price[store]
             for name, column in (("ours", 1), ("peer", 2)):
                 _, chosen = min((p[column], s) for s, p in price.items())
                 slow[name].append(price[chosen][0] / best)
             for store in CANDIDATES:
                 slow[store].append(price[store][0] / best)
     _, cell = np.unique(np.array(cells), axis=0, return_inverse=True)
-    return {"seed": got["seed"], "slow": {k: np.array(v) for k, v in slow.items()}, "cell": cell}
+    one = []
+    for total in whole.values():
+        chosen = min(total, key=lambda s: total[s][1])
+        one.append(total[chosen][0] / min(p[0] for p in total.values()))
+    slow = {k: np.array(v) for k, v in slow.items()}
+    return {"seed": got["seed"], "slow": slow, "cell": cell, "one": np.array(one)}
 
 
 def _near(ratio: Floats) -> Floats:
@@ -243,16 +261,21 @@ def _choice_note(got: dict[str, Any]) -> str:
         f"{np.nanmean(got['slow'][n]):.2f}, cells {np.mean(_per_cell(got, n) <= NEAR):.0%})"
         for n in names
     ]
-    return f"seed {got['seed']}; {len(got['cell'])} decisions; " + ", ".join(texts)
+    one = f"one store a cell: {_near(got['one']).mean():.1%} of {len(got['one'])}; "
+    return f"seed {got['seed']}; {len(got['cell'])} decisions; {one}" + ", ".join(texts)
 
 
 @bench("storage_choice_within_10pct", issue=4, target=">= 0.8")
 def choice(context: Context) -> Result:
-    """Smaller of the shares of single decisions and of whole cells within 10 % of the best."""
+    """Smaller share within 10 % of the best: a store an access, and one store for a whole cell.
+
+    A cell is what was held out: (size, nodes). The note also has the share of cells in which the
+    geometric mean of all single decisions' slowdowns is within 10 %.
+    """
     got = _choices(_shared(context))
     single = float(_near(got["slow"]["ours"]).mean())
-    whole = float(np.mean(_per_cell(got, "ours") <= NEAR))
-    return Result(round(min(single, whole), 4), "ratio", note=_choice_note(got))
+    one = float(_near(got["one"]).mean())
+    return Result(round(min(single, one), 4), "ratio", note=_choice_note(got))
 
 
 @bench("storage_choice_beats_constant", issue=4, target="== 1")
