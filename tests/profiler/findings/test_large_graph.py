@@ -155,3 +155,51 @@ def test_results_that_come_back_from_disk_are_no_arguments(made_run: Make) -> No
     for worker in ("w0", "w1"):
         run.sample(worker, "spilled_memory_bytes", 2.0, 300 * MB)
     assert check(Advisor(), run.trace()) == []
+
+
+def crowded(made_run: Make, *, cpu: float = 0.2, waits: float = 0.0) -> Any:
+    """The client packs for 4 s beside tasks of 0.4 s, which take 0.2 s of CPU time as others do."""
+    run = made_run(workers=2, threads=1)
+    for number in range(20):
+        start = 0.4 * (number // 2)
+        more = {"submitted": 0.0, "ready": 0.0, "cpu_s": cpu, "start_memory_bytes": 150 * MB}
+        run.task(f"load-{number}", "load", f"w{number % 2}", start, 0.4 + waits, **more)
+    for number in range(8):
+        worker, turn = f"w{number % 2}", number // 2
+        memory = (200 + 50 * turn) * MB
+        more = {"submitted": 4.0, "ready": 4.0, "cpu_s": 0.2, "start_memory_bytes": memory}
+        run.task(f"sum-{number}", "sum", worker, 4.1 + 0.4 * turn, 0.4, **more)
+    for number in range(10):
+        more = {"submitted": 6.0, "ready": 6.0, "cpu_s": 0.2, "start_memory_bytes": 400 * MB}
+        start = 6.0 + 0.2 * (number // 2)
+        run.task(f"end-{number}", "end", f"w{number % 2}", start, 0.2, **more)
+    for tick in range(16):
+        grown = min(tick / 8, 1.0) * 400 * MB
+        run.sample("client-1", "process_rss_bytes", tick / 2, 200 * MB + grown)
+    return run
+
+
+def test_tasks_beside_the_packing_would_take_their_cpu_time(made_run: Make) -> None:
+    finding = next(f for f in check(Advisor(), crowded(made_run).trace()) if f.groups == ("sum",))
+    # Ten turns and four of 0.4 s would take 0.2 s each.
+    assert finding.cost_s == pytest.approx(14 * 0.2 + 0.1, abs=0.4)
+    assert "as long for their CPU time as all others" in finding.cost_how
+
+
+def test_tasks_that_wait_beside_the_packing_are_not_slowed_by_it(made_run: Make) -> None:
+    trace = crowded(made_run, cpu=0.01).trace()
+    finding = next(f for f in check(Advisor(), trace) if f.groups == ("sum",))
+    assert finding.cost_s < 1.5
+
+
+def test_a_small_input_waits_behind_the_data(made_run: Make) -> None:
+    """A number from the other worker is not there until the data are."""
+    run = shipped(made_run)
+    for number in range(8):
+        run.tables["deps"].append({"task_id": f"sum-{number}", "depends_on": "load-0"})
+        row = run.tables["tasks"][4 + number]
+        for name in ("started_ns", "ended_ns"):
+            row[name] += run.ns(1.0) - run.ns(0.0)
+        row |= {"received_bytes": 8, "transfer_s": 1.19}
+    (finding,) = check(Advisor(), run.trace())
+    assert finding.cost_s == pytest.approx(3.0 + 1.0 + 4 * 0.2, rel=0.1)

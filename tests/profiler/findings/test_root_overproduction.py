@@ -102,6 +102,83 @@ def test_results_held_to_the_end_are_spill(made_run: Make, held: bool) -> None:
     assert [f.kind for f in found] == ["spill" if held else "root_overproduction"]
 
 
+def two_kinds(made_run: Make, quick: tuple[int, ...], slow_s: float, **more: Any) -> Any:
+    """Loaders of 0.02 s where memory was given back, of ``slow_s`` where it is new."""
+    run = eager(made_run)
+    at = 0.0
+    for row in run.tables["tasks"]:
+        number = int(row["task_id"].rpartition("-")[2])
+        took = 0.05 if row["group"] != "load" else 0.02 if number in quick else slow_s
+        if row["group"] == "load":
+            row |= {"started_ns": run.ns(at), "ended_ns": run.ns(at + took), **more}
+            at += took + 0.01
+        row |= {"wall_s": took, "cpu_s": took}
+    for row in run.tables["tasks"]:
+        if row["group"] != "load":
+            moved = run.ns(at) - run.ns(1.6)
+            row |= {"started_ns": row["started_ns"] + moved, "ended_ns": row["ended_ns"] + moved}
+    run.tables["intervals"].clear()
+    begin = at + 2.0
+    for number in range(6):
+        start = begin + 0.05 * number
+        run.task(f"last-{number}", "last", "w0", start, 0.05, cpu_s=0.05, output_bytes=8)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("quick", "slow_s", "is_memory"),
+    [
+        ((3, 7, 9, 12), 0.12, True),
+        ((), 0.12, False),  # All took as long: nothing tells what memory costs.
+        ((3, 7, 9, 12), 0.03, False),  # one kind
+        ((3, 7, 9, 12), 0.6, False),  # No memory takes that long: it is work.
+    ],
+)
+def test_loaders_would_reuse_memory(
+    made_run: Make, quick: tuple[int, ...], slow_s: float, is_memory: bool
+) -> None:
+    with_cpu = two_kinds(made_run, quick, slow_s)
+    (priced,) = check(with_cpu.trace())
+    for row in with_cpu.tables["tasks"]:
+        del row["cpu_s"]
+    (plain,) = check(with_cpu.trace())
+    assert ("memory that was given back" in priced.cost_how) is is_memory
+    saved = (16 - len(quick)) * (slow_s - 0.02) if is_memory else 0.0
+    assert priced.cost_s - plain.cost_s == pytest.approx(saved, abs=0.1)
+
+
+def test_without_other_tasks_memory_is_reused_as_well(made_run: Make) -> None:
+    run = two_kinds(made_run, (3, 7, 9, 12), 0.12)
+    run.tables["tasks"] = [row for row in run.tables["tasks"] if row["group"] != "last"]
+    (priced,) = check(run.trace())
+    for row in run.tables["tasks"]:
+        del row["cpu_s"]
+    (plain,) = check(run.trace())
+    assert priced.cost_s - plain.cost_s == pytest.approx(12 * 0.1, abs=0.1)
+
+
+def test_users_beside_spilling_take_longer_for_their_cpu_time(made_run: Make) -> None:
+    """Others take as long as their CPU time, these twice as long."""
+    run = two_kinds(made_run, (), 0.05)
+    (plain,) = check(run.trace())
+    for row in run.tables["tasks"]:
+        if row["group"] == "use0":
+            row["cpu_s"] = 0.025
+    (priced,) = check(run.trace())
+    assert priced.cost_s - plain.cost_s == pytest.approx(16 * 0.025, abs=0.1)
+
+
+def test_results_of_unlike_sizes_tell_nothing_of_memory(made_run: Make) -> None:
+    run = two_kinds(made_run, (3, 7, 9, 12), 0.12)
+    for number in (3, 7, 9, 12):
+        run.tables["tasks"][number]["output_bytes"] = 10 * MB
+    (finding,) = check(run.trace())
+    for row in run.tables["tasks"]:
+        del row["cpu_s"]
+    (plain,) = check(run.trace())
+    assert finding.cost_s == pytest.approx(plain.cost_s, abs=0.1)
+
+
 def test_without_pressure_running_ahead_is_nothing(made_run: Make) -> None:
     assert check(eager(made_run, spills=False).trace()) == []
 

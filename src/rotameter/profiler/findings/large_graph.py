@@ -11,6 +11,7 @@ from rotameter.profiler.findings._cores import controller
 from rotameter.profiler.findings._likes import sizes
 from rotameter.profiler.findings._replayed import by_replay
 from rotameter.profiler.findings._saved import Shorter
+from rotameter.profiler.findings._stretched import computes, timed, wall_per_cpu
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.replaying.choose import chosen
 from rotameter.profiler.replaying.model import PARTS
@@ -30,11 +31,13 @@ LARGE_BYTES = 20e6
 
 USUAL_OVERHEAD_S = 0.0014
 MOST_GROUPS = 3
-FEWEST_OTHERS = 5
 TOGETHER_S = 0.05
 """Messages of one client go in batches: what is submitted within this goes together."""
 
-_LATENCY = PARTS.index("latency")
+FEW_BYTES = 1e6
+"""An input this small takes no time of its own to fetch: it waited behind what else came in."""
+
+_LATENCY, _TRANSFER = PARTS.index("latency"), PARTS.index("transfer")
 _DELAYS = np.array([PARTS.index(n) for n in ("overhead", "latency", "stall", "wait")])
 
 
@@ -69,7 +72,18 @@ class Shipped:
         delay = parts[np.ix_(nodes, _DELAYS)].sum(axis=1)
         keep = np.where(delay > 0, np.minimum(1.0, USUAL_OVERHEAD_S / np.maximum(delay, 1e-12)), 1)
         parts[np.ix_(nodes, _DELAYS)] *= keep[:, None]
+        few = nodes & (model.received_bytes < FEW_BYTES)
+        parts[few, _TRANSFER] = np.minimum(parts[few, _TRANSFER], USUAL_OVERHEAD_S)
         return replace(model, parts_s=parts)
+
+
+_HOW = (
+    "as if the data had been on the workers: no time of the client's own before these submissions, "
+    "no delay to unpack the tasks"
+)
+_HOW_LONG = (
+    ", and tasks beside the packing, sending and unpacking as long for their CPU time as all others"
+)
 
 
 class Advisor:
@@ -99,20 +113,17 @@ class Advisor:
         before = max(0.0, origin - made.begin_s)
         # A client that packs keeps a scheduler in its own process from answering.
         slowed = seen.ran & (seen.started > made.begin_s) & (seen.started <= made.sent_s)
+        longer = _slowed(seen, rows, made)
         cost = by_replay(
             seen,
             tools,
             Shipped(rows | slowed, made.begin_s - origin, made.sent_s - origin, own - origin),
-            *((Shorter(_unpacking(seen, rows), "compute"),) if made.unpacked else ()),
+            *((Shorter(longer, "compute"),) if longer.any() else ()),
             bound_s=silent + between,
             bound_how="time between the submission before and the last of these",
-            how=(
-                "as if the data had been on the workers: no time of the client's own before these "
-                "submissions, no delay to unpack the tasks"
-                + (", which then only take their CPU time" if made.unpacked else "")
-            ),
+            how=_HOW + (_HOW_LONG if longer.any() else ""),
             # What only seems to follow a result may have followed the packing.
-            widen=(0.6, 1.4 if made.unpacked else 1.1),
+            widen=(0.6, 1.4 if longer.any() else 1.1),
         )
         if cost is None:
             return None
@@ -188,14 +199,32 @@ def _said(silent: float, between: float, submissions: int, before: float) -> str
     return ""
 
 
-def _unpacking(seen: View, rows: Mask) -> Floats:
-    """Give what tasks took beyond their CPU time: they unpack while the next data comes in."""
-    cpu = seen.number("cpu_s")
-    others = seen.ran & ~rows & (cpu > 1e-3) & (seen.wall > 0)
-    # On a crowded machine a second of CPU time takes longer in tasks of any kind.
-    crowded = float(np.median((seen.wall / cpu)[others])) if others.sum() >= FEWEST_OTHERS else 1.0
-    beyond = seen.wall - cpu * max(1.0, crowded)
-    return np.where(rows & (beyond > 0), beyond, 0.0)
+def _slowed(seen: View, rows: Mask, made: Shipment) -> Floats:
+    """Give what attempts took beyond their CPU time because data was packed, sent and unpacked.
+
+    The client, the scheduler and the workers' own threads compute meanwhile, and who unpacks holds
+    the interpreter: a second of CPU time takes longer than at other times of the run.
+    """
+    known = timed(seen)
+    if not (known & rows).any():
+        return np.zeros(seen.n)
+    arrived = float(seen.started[rows].max())
+    within = np.minimum(seen.ended, arrived) - np.maximum(seen.started, made.begin_s)
+    others = known & ~rows
+    ratio = wall_per_cpu(seen, others & (within <= 0))
+    if made.unpacked:
+        ratio = float(np.fmax(1.0, np.fmax(ratio, wall_per_cpu(seen, others))))
+    if np.isnan(ratio):
+        return np.zeros(seen.n)
+    alone = seen.number("cpu_s") * ratio
+    beyond = np.maximum(seen.wall - alone, 0.0)
+    if made.unpacked:
+        return np.where(known & rows, beyond, 0.0)
+    beyond = np.maximum(beyond - np.nan_to_num(seen.number("io_s")), 0.0)
+    # The last of its tasks runs on while nothing comes any more.
+    beyond = np.where(rows, beyond, np.minimum(beyond, within))
+    mine = known & (rows | (within > 0)) & computes(seen, alone)
+    return np.where(mine, beyond, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings._pressure import Relieved, counters, disk_seconds, pauses_of
-from rotameter.profiler.findings._replayed import by_replay
+from rotameter.profiler.findings._replayed import Cost, by_replay
+from rotameter.profiler.findings._stretched import (
+    Eased,
+    computes,
+    reused_cpu_s,
+    timed,
+    wall_per_cpu,
+)
 from rotameter.profiler.findings.base import Tools, settings
 from rotameter.profiler.findings.unmanaged_memory import owned_workers
 from rotameter.profiler.occupancy import sweep
@@ -62,14 +69,8 @@ class Advisor:
         if disk + paused <= 0:
             return []
         slots = max(1.0, seen.slots or 1.0)
-        cost = by_replay(
-            seen,
-            tools,
-            Relieved(seen, workers),
-            bound_s=disk / max(1, int(workers.sum())) + paused / slots,
-            bound_how="time of writing and reading spilled data, and of pauses, over the workers",
-            how="as if memory had not run short",
-        )
+        bound_s = disk / max(1, int(workers.sum())) + paused / slots
+        cost = _cost(seen, tools, made, workers, bound_s)
         if cost is None:
             return []
         label = seen.label(made.group)
@@ -127,6 +128,57 @@ def _evidence(
             else ()
         ),
     )
+
+
+def _cost(seen: View, tools: Tools, made: Ahead, workers: Mask, bound_s: float) -> Cost | None:
+    most, reused = _at_once(seen, made, workers)
+    eased = not np.isnan(most).all()
+    said = ["as if memory had not run short"]
+    if eased:
+        said.append("loaders and users had computed as long for their CPU time as other tasks")
+    if reused:
+        said.append("loaders had got memory that was given back")
+    return by_replay(
+        seen,
+        tools,
+        Relieved(seen, workers),
+        *((Eased(most),) if eased else ()),
+        bound_s=bound_s,
+        bound_how="time of writing and reading spilled data, and of pauses, over the workers",
+        how=", ".join(said),
+        # Two kinds of CPU time are on record, but not that new memory made them.
+        widen=(0.5, 1.0) if reused else (1.0, 1.0),
+    )
+
+
+def _at_once(seen: View, made: Ahead, workers: Mask) -> tuple[Floats, bool]:
+    """Give how long loaders and users would compute, were results used as they are made.
+
+    A loader then gets the memory that the user of the one before gave back, and no thread of its
+    worker writes meanwhile.
+
+    Returns
+    -------
+    most_s : ndarray of float64, shape (n,)
+        NaN = as it was.
+    reused : bool
+        Whether some loaders show what memory costs that was had before.
+    """
+    users = np.isin(seen.group, [seen.groups.index(name) for name in made.users])
+    loaders = seen.group == made.group
+    known = timed(seen)
+    rows = known & (loaders | users) & workers[seen.worker]
+    if not rows.any():
+        return np.full(seen.n, np.nan), False
+    first, last = float(seen.started[rows].min()), float(seen.ended[rows].max())
+    ratio = wall_per_cpu(seen, known & ((seen.ended <= first) | (seen.started >= last)))
+    cpu = seen.number("cpu_s")
+    least = reused_cpu_s(seen, rows & loaders)
+    alone = np.full(seen.n, np.nan)
+    alone[rows] = np.fmin(least * ratio, least / np.where(rows, cpu, 1.0) * seen.wall)[rows]
+    computing = computes(seen, cpu * np.fmax(1.0, ratio))
+    alone[~(rows & computing & (alone < seen.wall))] = np.nan
+    return alone, bool((rows & (least < cpu)).any())
 
 
 def _advice(saturation: float | None) -> str:
