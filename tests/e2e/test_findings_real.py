@@ -173,10 +173,18 @@ def test_a_worker_killed_from_outside_is_not_said_to_lack_memory(tmp_path: Path)
 
 
 def test_tiny_tasks(tmp_path: Path) -> None:
-    _, verdict, _ = traced(tmp_path, lambda client: client.gather(client.map(inc, range(1500))))
+    with dask.config.set({"distributed.scheduler.worker-saturation": float("inf")}):
+        _, verdict, _ = traced(tmp_path, lambda client: client.gather(client.map(inc, range(1500))))
     assert verdict.findings[0].kind == "tiny_tasks"
     assert verdict.findings[0].groups == ("inc",)
     assert "idle_parallelism" not in kinds(verdict)
+
+
+def test_tiny_tasks_in_the_queue(tmp_path: Path) -> None:
+    _, verdict, _ = traced(tmp_path, lambda client: client.gather(client.map(inc, range(1500))))
+    # The setting, and what each task costs beside it: two causes, whichever costs more.
+    first = {(finding.kind, finding.groups) for finding in verdict.findings[:2]}
+    assert first == {("latency_bound_roots", ("inc",)), ("tiny_tasks", ("inc",))}
 
 
 def test_roots_held_back_by_saturation(tmp_path: Path) -> None:

@@ -92,3 +92,46 @@ def test_missing_columns(made_run: Make) -> None:
     assert check(trace, tools) == []
     assert "no CPU time" in tools.notes[0]
     assert check(Trace.from_tables({})) == []
+
+
+def beside_python(made_run: Make, *, elsewhere: float | None = None) -> Any:
+    """One task that got next to nothing beside pure Python; then Python beside Python."""
+    run = made_run(workers=1, threads=2)
+    run.meta["machines"] = [{"host": "h", "cores": 2}]
+    for number in range(20):
+        run.task(f"p-{number}", "parse", "w0", 0.2 * number, 0.2, cpu_s=0.19, ready=0.0)
+    run.task("fit", "fit", "w0", 0.0, 4.0, cpu_s=0.05, ready=0.0)
+    for number in range(6):
+        run.task(
+            f"q-{number}", "parse", "w0", 4.0 + 0.4 * (number // 2), 0.4, cpu_s=0.19, ready=0.0
+        )
+    if elsewhere is not None:
+        run.task("fit-2", "fit", "w0", 5.2, 1.0, cpu_s=elsewhere, ready=5.2)
+    for tick in range(1, 15):
+        run.sample("h", "cpu_ratio", tick / 2, 0.53)
+    return run
+
+
+def test_what_starves_beside_the_lock_does_not_hide_it(made_run: Make) -> None:
+    (finding,) = check(beside_python(made_run))
+    # 26 tasks of 0.19 s and 0.05 s on two processes, instead of 5.2 s.
+    assert finding.cost_s == pytest.approx(5.2 - 2.5, rel=0.1)
+    assert finding.groups == ("parse",)
+    facts = {e.name: e.value for e in finding.evidence}
+    assert facts["cores that they got together"] == pytest.approx(0.95, abs=0.05)
+    assert facts["lost by others"] == pytest.approx(3.95)
+    assert finding.cost_s_interval80[0] < 0.5 * finding.cost_s  # It may have slept.
+
+
+@pytest.mark.parametrize(("share", "lost"), [(0.05, False), (0.95, True)])
+def test_what_waits_elsewhere_too_is_not_starved(made_run: Make, share: float, lost: bool) -> None:
+    found = check(beside_python(made_run, elsewhere=share))
+    named = {e.name for finding in found for e in finding.evidence}
+    assert ("lost by others" in named) is lost
+
+
+def test_one_that_sleeps_beside_python_does_not_make_a_lock(made_run: Make) -> None:
+    run = beside_python(made_run)
+    rows = run.tables["tasks"]
+    rows[:] = [row for row in rows if not row["task_id"].startswith("q-")]
+    assert check(run) == []

@@ -10,6 +10,7 @@ import pytest
 from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.findings.base import Tools, severity_of
 from rotameter.profiler.findings.idle_parallelism import Advisor
+from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.view import view
 from rotameter.values import Finding
 
@@ -165,3 +166,25 @@ def test_a_few_short_tasks_that_stand_behind_a_long_one_fill_no_core(made_run: M
         if said:
             assert "`segment` ran" in only(found).title
             assert only(found).cost_s == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_what_stood_behind_one_that_ran_alone_holds_nothing_up(made_run: Make, moved: bool) -> None:
+    """A tiny task was given to the busy worker, and stolen from it late."""
+    run = made_run(workers=2, threads=1)
+    first = run.step("load", [0.1])
+    run.task("all", "all", "w0", 0.1, 3.0, ready=0.1)
+    run.task("note", "note", "w1", 1.6, 0.001, ready=0.1)
+    ends = ["all", *run.step("after", [0.2, 0.2], after=["all"])]
+    run.tables["deps"] += [{"task_id": name, "depends_on": first[0]} for name in ("all", "note")]
+    if moved:
+        run.interval("transfer", "w1", 1.597, 1.599, task_id="note", peer="w0", bytes=100)
+        run.tables["tasks"][2]["transfer_s"] = 0.002
+        run.tables["flows"].append(
+            {"task_id": "note", "object": first[0], "medium": "network", "op": "receive",
+             "bytes": 100, "worker": "w1", "peer": "w0", "last_ns": run.ns(1.599)}
+        )  # fmt: skip
+    assert ends
+    trace = run.trace()
+    finding = only(Advisor().check(trace, Tools(replay=Replayer(trace))))
+    assert finding.cost_s == pytest.approx(1.5, rel=0.06)

@@ -16,8 +16,10 @@ from rotameter.profiler.findings.idle_parallelism import Advisor as Idle
 from rotameter.profiler.findings.latency_bound_roots import Advisor as Latency
 from rotameter.profiler.findings.spill import Advisor as Spill
 from rotameter.profiler.findings.tiny_tasks import Advisor as Tiny
+from rotameter.profiler.findings.tiny_tasks import behind as gathered
 from rotameter.profiler.findings.transfer_bound import Advisor as Transfer
 from rotameter.profiler.findings.unmanaged_memory import Advisor as Unmanaged
+from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.trace import Trace
 from rotameter.profiler.view import view
 from rotameter.values import Finding
@@ -287,3 +289,33 @@ def test_no_rule_breaks_on_what_is_missing(tables: dict[str, Any], engine: str |
 def test_ours_are_advisors_and_named_as_they_register() -> None:
     assert [advisor.name for advisor in built_in()] == list(BUILT_IN)
     assert all(isinstance(advisor, AdvisorProtocol) for advisor in built_in())
+
+
+# -- tiny tasks beside the engine's threads --------------------------------------------------
+
+
+def test_tiny_tasks_lose_the_time_in_which_the_engine_has_their_core(made_run: Make) -> None:
+    costs = []
+    for cpu_s in (0.002, 0.0015):
+        run = made_run(workers=2, threads=1)
+        run.meta["machines"] = [{"host": "h", "cores": 2}]
+        run.step("inc", [0.002] * 1000, gap=0.001, cpu_s=cpu_s)
+        trace = run.trace()
+        costs.append(only(Tiny().check(trace, Tools(replay=Replayer(trace)))).cost_s or 0.0)
+    assert costs[1] - costs[0] == pytest.approx(500 * 0.0005, rel=0.05)
+
+
+def test_what_gathers_tiny_tasks_waits_behind_them(made_run: Make) -> None:
+    run = made_run(workers=2, threads=1)
+    made = run.step("inc", [0.001] * 1000, gap=0.001, cpu_s=0.001)
+    run.task("late", "sum", "w0", 1.2, 0.0005, ready=1.1)
+    run.tables["deps"].append({"task_id": "late", "depends_on": made[0]})
+    for number in range(10):  # Ready long before, and of a lower priority.
+        mine = made[100 * number : 100 * number + 100]
+        run.task(f"sum-{number}", "sum", f"w{number % 2}", 1.01 + 0.001 * (number // 2), 0.0005,
+                 ready=run.end(mine))  # fmt: skip
+        run.tables["deps"] += [{"task_id": f"sum-{number}", "depends_on": on} for on in mine]
+    seen = view(run.trace())
+    behind = gathered(seen, seen.ran & (seen.group == seen.groups.index("inc")))
+    # The last one is ready as the last of the tiny tasks ends, and "late" is late by itself.
+    assert [seen.task_ids[t] for t in seen.task[behind]] == [f"sum-{n}" for n in range(9)]

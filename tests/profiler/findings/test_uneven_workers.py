@@ -101,3 +101,15 @@ def test_a_worker_that_was_alone_for_a_while_is_no_measure(made_run: Make) -> No
     for number in range(24):  # w1 is paused
         run.task(f"c{number}", "map", "w0", 10.0 + 0.5 * number, 0.45, ready=0.0)
     assert check(run.trace()) == []
+
+
+def test_tasks_that_take_no_time_have_no_say(made_run: Make) -> None:
+    run = made_run(threads=1)
+    for number in range(24):
+        if number < 6:
+            run.task(f"s{number}", "map", "w0", 1.2 * number, 1.2, cpu_s=1.2, ready=0.0)
+        run.task(f"f{number}", "map", "w1", 0.4 * number, 0.4, cpu_s=0.4, ready=0.0)
+    for number in range(40):  # Short, and by chance the other way round.
+        worker, took = ("w0", 0.001) if number % 2 else ("w1", 0.002)
+        run.task(f"n{number}", "note", worker, 10.0 + 0.01 * number, took, cpu_s=took, ready=10.0)
+    assert [f.kind for f in check(run.trace())] == ["uneven_workers"]

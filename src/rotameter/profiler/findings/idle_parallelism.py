@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings._held import free_cores, memory_held, places
-from rotameter.profiler.findings._likes import comparable, long_ones
+from rotameter.profiler.findings._likes import behind, comparable, long_ones
 from rotameter.profiler.findings._replayed import Cost, at_most, by_replay
 from rotameter.profiler.findings.base import (
     Tools,
@@ -18,7 +18,7 @@ from rotameter.profiler.findings.base import (
 )
 from rotameter.profiler.findings.large_graph import shipments
 from rotameter.profiler.occupancy import Timeline, timeline
-from rotameter.profiler.replaying.changes import Scale, Split
+from rotameter.profiler.replaying.changes import Cap, Scale, Split
 from rotameter.profiler.view import View, is_dask, view
 from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
@@ -128,7 +128,16 @@ def _cost(
             & (inside >= 0.5 * seen.wall)
             & (seen.wall > 0)
         )
-    changes: list[Change] = [Split(rows, max(2, round(slots)))] if rows.any() else []
+    changes: list[Change] = []
+    if rows.any():
+        stood = _stood(seen) & behind(seen, rows)
+        fetched = np.nan_to_num(seen.number("transfer_s"))
+        # What stood behind it comes at once where it does not: also what seems to be on its way.
+        changes = [
+            Split(rows, max(2, round(slots))),
+            Scale(stood, "wait", 0.0),
+            Cap(stood, "transfer", fetched),
+        ]
     if gaps:
         changes.append(Scale(None, "gap", 0.0))
     bound_how = f"idle core time over {format_number(slots)} cores, if the same work spread evenly"
@@ -287,12 +296,18 @@ def _really_waiting(seen: View, line: Timeline) -> Floats:
 
     The engine had given them to that one's worker before; they would not have filled the others.
     """
+    stood = _stood(seen)
+    few = line.waiting <= 2.0 * float(seen.slots or 1.0) + 0.5
+    standing = line.count(seen.ready[stood], seen.started[stood])
+    return np.where(few, np.maximum(line.waiting - standing, 0.0), line.waiting)
+
+
+def _stood(seen: View) -> Mask:
+    """Say which attempts stood ready for long, and for several times as long as they took."""
     wait = seen.started - seen.ready
     with np.errstate(invalid="ignore"):
-        stood = seen.ran & (wait > STOOD_S) & (wait > STOOD_TIMES * seen.wall)
-    few = line.waiting <= 2.0 * float(seen.slots or 1.0) + 0.5
-    behind = line.count(seen.ready[stood], seen.started[stood])
-    return np.where(few, np.maximum(line.waiting - behind, 0.0), line.waiting)
+        made: Mask = seen.ran & (wait > STOOD_S) & (wait > STOOD_TIMES * seen.wall)
+    return made
 
 
 def _last_waves(seen: View, line: Timeline) -> tuple[Floats, Floats]:

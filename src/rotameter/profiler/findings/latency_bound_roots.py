@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter.profiler.findings._cores import threads_of
 from rotameter.profiler.findings.base import (
     Tools,
     group_median,
@@ -14,9 +16,14 @@ from rotameter.profiler.findings.base import (
     severity_of,
     worth_saying,
 )
-from rotameter.profiler.findings.tiny_tasks import could_matter, unused_while_ready
+from rotameter.profiler.findings.tiny_tasks import (
+    USUAL_OVERHEAD_S,
+    could_matter,
+    scheduler_busy,
+    unused_while_ready,
+)
 from rotameter.profiler.view import View, view
-from rotameter.units import format_bytes, format_number
+from rotameter.units import format_bytes, format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
@@ -27,15 +34,11 @@ __all__ = ["Advisor"]
 
 MIN_TASKS = 50
 LONGEST_S = 0.1
-GAIN = 0.5
-GAIN_INTERVAL80 = (0.3, 0.65)
-"""Part of the idle time that goes at saturation 4, measured: 0.57 for empty tasks, 0.45 at 3 ms."""
-
 SLOWEST_TRIP_S = 0.03
 """No round trip from worker to scheduler and back takes longer."""
 
-SHORTEST_S = 0.0014
-"""CPU seconds that Dask spends on one task: see ``tiny_tasks``."""
+STANDS_OUT = 0.75
+"""Tasks that were at hand begin within this part of the mean gap; else they cannot be told."""
 
 RAISE_TO = 4.0
 MOST_INPUTS = 5
@@ -57,9 +60,7 @@ class Advisor:
         good = seen.ran & seen.ok & rootish(seen) & (seen.group >= 0)
         count = np.bincount(seen.group[good], minlength=len(seen.groups) + 1)[:-1]
         median = group_median(seen, seen.wall, good)[:-1]
-        # Tasks shorter than what running one costs are tiny, queued or not.
-        short = (median >= SHORTEST_S) & (median < LONGEST_S)
-        suspects = np.flatnonzero((count >= MIN_TASKS) & short)
+        suspects = np.flatnonzero((count >= MIN_TASKS) & (median < LONGEST_S))
         if np.isnan(value) and suspects.size:
             tools.cannot_tell(
                 "whether root tasks were held back", "the setting worker-saturation is not recorded"
@@ -70,6 +71,8 @@ class Advisor:
             return []
         bound = could_matter(seen, good) / seen.slots
         suspects = suspects[worth_saying(seen, bound[suspects])]
+        if suspects.size and scheduler_busy(seen, tools):
+            return []  # They wait for what keeps the scheduler busy.
         found = [self._group(seen, int(g), good, value) for g in suspects]
         return [finding for finding in found if finding is not None]
 
@@ -79,13 +82,15 @@ class Advisor:
         slots = float(seen.slots or 1.0)
         lost = unused_while_ready(seen, rows)
         window = float(seen.ended[rows].max() - np.fmin(seen.ready, seen.started)[rows].min())
-        cost = GAIN * lost / slots
+        gaps = _Gaps.of(seen, rows, saturation)
+        cost = max(0.0, lost - n * gaps.stocked_s) / slots
         if lost < 0.15 * window * slots or not worth_saying(seen, cost):
             return None
         if lost / n > SLOWEST_TRIP_S:
             return None  # That is no round trip: these waited for something else.
         largest = _largest(seen.number("output_bytes")[rows])
-        extra = (RAISE_TO - saturation) * slots * largest if largest is not None else None
+        target = gaps.target(float(np.median(seen.wall[rows])))
+        extra = (target - saturation) * slots * largest if largest is not None else None
         memory = float(np.nansum(seen.lives["memory"])) or None
         if extra is not None and memory is not None and extra > 0.1 * memory:
             return None  # So many results in flight would fill the memory.
@@ -99,15 +104,20 @@ class Advisor:
                 f"{lost / window / slots:.0%} of the cores idled"
             ),
             groups=(seen.groups[group],),
-            evidence=_evidence(seen, rows, saturation, window, lost),
+            evidence=(
+                *_evidence(seen, rows, saturation, window, lost),
+                Evidence(
+                    "gap before a task that was at hand", round(gaps.stocked_s, 6), "s", gaps.how, n
+                ),
+            ),
             **price(seen, cost),
             cost_s_interval80=(
-                round(GAIN_INTERVAL80[0] * lost / slots, 6),
-                round(min(GAIN_INTERVAL80[1] * lost / slots, seen.makespan or 0.0), 6),
+                round(max(0.0, lost - n * gaps.most_s) / slots, 6),
+                round(min((lost - n * gaps.least_s) / slots, seen.makespan or 0.0), 6),
             ),
             cost_how=(
-                f"{GAIN:.0%} (30 to 65%, measured on other runs) of the idle core time over "
-                f"{format_number(slots)} cores"
+                f"idle core time over {format_number(slots)} cores, as if each gap before a task "
+                f"were {format_seconds(gaps.stocked_s)}: {gaps.how}"
             ),
             confidence="high",
             advice=(
@@ -120,11 +130,75 @@ class Advisor:
                 + " Doing several in one task saves the rest of it."
             ),
             change=(
-                f'dask.config.set({{"distributed.scheduler.worker-saturation": {RAISE_TO}}})'
+                f'dask.config.set({{"distributed.scheduler.worker-saturation": {target}}})'
                 "  # before the cluster starts"
             ),
-            apply={"order": {"value": RAISE_TO}},
+            apply={"order": {"value": target}},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Gaps:
+    """Between a thread's tasks.
+
+    Attributes
+    ----------
+    stocked_s, least_s, most_s : float
+        Before a task that the worker had at hand: median, and an interval of it.
+    trip_s : float
+        Before one that had to be sent first: what nine of ten stay below.
+    how : str
+        Where the first come from.
+    """
+
+    stocked_s: float
+    least_s: float
+    most_s: float
+    trip_s: float
+    how: str
+
+    @staticmethod
+    def of(seen: View, rows: Mask, saturation: float) -> _Gaps:
+        """Tell the gaps before tasks at hand from those before tasks that were waited for.
+
+        A worker of ``t`` threads is given ``ceil(saturation x t)`` tasks, so that this part of
+        them more than it has threads are at hand when a thread gets free.
+        """
+        gap = _gaps(seen, rows)
+        threads = np.nanmedian(threads_of(seen)[seen.worker[rows]])
+        given = max(1.0, float(np.ceil(saturation * threads)))
+        stock = max(0.0, 1.0 - float(threads) / given)
+        trip_s = float(np.quantile(gap, 0.9)) if len(gap) else 0.0
+        if stock > 0 and len(gap) >= MIN_TASKS:
+            low, mid, high = (float(np.quantile(gap, stock * q)) for q in (0.1, 0.5, 0.9))
+            if mid <= STANDS_OUT * float(gap.mean()):
+                how = f"the usual gap of the {stock:.0%} of tasks that were at hand, measured"
+                return _Gaps(mid, low, high, trip_s, how)
+        usual = USUAL_OVERHEAD_S
+        return _Gaps(usual, usual / 2, usual * 2, trip_s, "what running a task usually costs")
+
+    def target(self, wall_s: float) -> float:
+        """Give the saturation at which a worker's stock lasts as long as it waits for more."""
+        lasts_s = max(wall_s, 0.0) + self.stocked_s
+        if lasts_s <= 0:
+            return RAISE_TO
+        return max(RAISE_TO, float(np.ceil(round(1.0 + self.trip_s / lasts_s, 2))))
+
+
+def _gaps(seen: View, rows: Mask) -> Floats:
+    """Give how long a thread had been free when each of some attempts began on it."""
+    made = []
+    threads = np.fmax(np.nan_to_num(threads_of(seen), nan=1.0), 1.0).astype(np.int64)
+    for worker in np.unique(seen.worker[rows & (seen.worker >= 0)]).tolist():
+        mine = np.flatnonzero(seen.ran & (seen.worker == worker))
+        mine = mine[np.argsort(seen.started[mine], kind="stable")]
+        # The thread that got free first takes the next one.
+        free = np.sort(seen.ended[mine])[: max(0, len(mine) - threads[worker])]
+        next_ = mine[threads[worker] :]
+        inside = rows[next_] & (free >= seen.started[rows].min())
+        made.append((seen.started[next_] - free)[inside])
+    gap = np.concatenate(made) if made else np.zeros(0)
+    return np.maximum(gap, 0.0)
 
 
 def rootish(seen: View) -> Mask:

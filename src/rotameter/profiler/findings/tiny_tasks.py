@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rotameter.profiler.findings._replayed import by_replay
+from rotameter.profiler.findings._cores import host_cores, neighbours, threads_of
+from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings.base import Tools, group_median, worth_saying
 from rotameter.profiler.occupancy import ready_times, timeline
 from rotameter.profiler.replaying.changes import Cap, Scale
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Codes, Floats, Mask
 
-__all__ = ["Advisor", "could_matter", "unused_while_ready"]
+__all__ = ["Advisor", "could_matter", "scheduler_busy", "unused_while_ready"]
 
 USUAL_OVERHEAD_S = 0.0014
 """CPU seconds that Dask spends on one task (scheduler and worker), measured on 2 cores."""
@@ -31,6 +32,9 @@ TARGET_OVERHEADS = 25
 MIN_TASKS = 50
 MOST_OVERHEAD_S = 0.015
 """More than this a task is not what running a task costs: it waited for something else."""
+
+COMPUTING = 0.5
+"""Tasks that computed less than this part of their time waited for something else than a core."""
 
 LONGEST_S = TIMES_OVERHEAD * 2 * USUAL_OVERHEAD_S
 """No task longer than this is tiny, however slow the engine."""
@@ -85,21 +89,24 @@ class Advisor:
         suspects = np.flatnonzero(
             (count[:-1] >= MIN_TASKS) & (median[:-1] < LONGEST_S) & worth_saying(seen, bound)
         )
-        if suspects.size and _scheduler_busy(seen, tools):
+        if suspects.size and scheduler_busy(seen, tools):
             return []  # Each of them waits for what keeps the scheduler busy, not for its like.
         held = _held_back(trace, suspects)
         found = [
-            self._group(seen, tools, int(g), float(median[g]), good)
+            self._group(seen, tools, int(g), good, held.get(seen.groups[g], 0.0))
             for g in suspects
-            if seen.groups[g] not in held
+            # Tasks shorter than what running one costs are tiny, queued or not.
+            if seen.groups[g] not in held or median[g] < USUAL_OVERHEAD_S
         ]
         return [finding for finding in found if finding is not None]
 
     def _group(
-        self, seen: View, tools: Tools, group: int, median_s: float, good: Mask
+        self, seen: View, tools: Tools, group: int, good: Mask, held_s: float
     ) -> Finding | None:
+        """Price one group, less what a setting of the scheduler is already said to cost it."""
         rows = good & (seen.group == group)
         n = int(rows.sum())
+        median_s = float(np.median(seen.wall[rows]))
         lost = unused_while_ready(seen, rows)
         slots = float(seen.slots or 1.0)
         overhead_s = min(lost / n, MOST_OVERHEAD_S)
@@ -111,23 +118,7 @@ class Advisor:
         target_s = TARGET_OVERHEADS * max(overhead_s, USUAL_OVERHEAD_S)
         factor = max(2, math.ceil(target_s / max(median_s, USUAL_OVERHEAD_S / 20)))
         factor = min(factor, max(2, n // max(2, math.ceil(4 * slots))))
-        made = by_replay(
-            seen,
-            tools,
-            # The engine's work on a task is done once for all that it does; what trickles out of
-            # a queue at the rate of single tasks does so no more.
-            Scale(rows, "overhead", 1.0 / factor),
-            Scale(rows, "wait", 0.0),
-            # Among so short tasks the engine's own threads want cores and interpreter all the
-            # time; within a longer one they do not.
-            Cap(rows, "wall", "median"),
-            bound_s=cost * (1 - 1 / factor),
-            bound_how=(
-                f"{format_seconds(lost)} of core time free while tasks were ready, over "
-                f"{format_number(slots)} cores, less 1/{factor} that stays"
-            ),
-            how=f"as if each task did the work of {factor}",
-        )
+        made = self._cost(seen, tools, rows, factor, lost, held_s)
         if made is None:
             return None
         label = seen.label(group)
@@ -168,17 +159,70 @@ class Advisor:
             apply={"task_granularity": {"factor": float(factor)}},
         )
 
+    def _cost(
+        self, seen: View, tools: Tools, rows: Mask, factor: int, lost: float, held_s: float
+    ) -> Cost | None:
+        slots = float(seen.slots or 1.0)
+        cost = lost / slots
+        return by_replay(
+            seen,
+            tools,
+            # The engine's work on a task is done once for all that it does; what trickles out of
+            # a queue at the rate of single tasks does so no more.
+            Scale(rows, "overhead", 1.0 / factor),
+            # What gathers their results waits behind those of them that are still to run.
+            Scale(rows | behind(seen, rows), "wait", 0.0),
+            # Among so short tasks the engine's own threads want cores and interpreter all the
+            # time; within a longer one they do not.
+            Cap(rows, "wall", _undisturbed(seen, rows)),
+            bound_s=max(0.0, cost * (1 - 1 / factor) - held_s),
+            bound_how=(
+                f"{format_seconds(lost)} of core time free while tasks were ready, over "
+                f"{format_number(slots)} cores, less 1/{factor} that stays"
+            ),
+            how=f"as if each task did the work of {factor}"
+            + (", beside what the scheduler's queue costs" if held_s else ""),
+            most_s=max(0.0, cost - held_s) if held_s else math.inf,
+        )
 
-def _held_back(trace: Trace, suspects: Codes) -> set[str]:
-    """Name the groups that a setting of the scheduler holds back: it is what is said of them."""
+
+def behind(seen: View, rows: Mask) -> Mask:
+    """Say which attempts need a result of the group and began before all of it was done."""
+    mine = np.zeros(len(seen.task_ids) + 1, dtype=bool)
+    mine[seen.task[rows]] = True
+    task, on = seen.deps
+    needs = np.zeros(len(seen.task_ids) + 1, dtype=bool)
+    needs[task[(task >= 0) & (on >= 0) & mine[on]]] = True
+    with np.errstate(invalid="ignore"):
+        made: Mask = seen.ran & needs[seen.task] & (seen.ready < seen.ended[rows].max())
+    return made
+
+
+def _undisturbed(seen: View, rows: Mask) -> Floats:
+    """Give the time that each attempt would take in a long task; the median where CPU is unknown.
+
+    One that computes takes its CPU time, where its mates leave it a core; shape (n,).
+    """
+    crowd = neighbours(seen) * threads_of(seen) / host_cores(seen)
+    crowd = np.fmax(np.nan_to_num(crowd, nan=1.0), 1.0)[seen.worker]
+    own = seen.number("cpu_s") * crowd + np.nan_to_num(seen.number("io_s"))
+    with np.errstate(invalid="ignore"):
+        computing = own >= COMPUTING * seen.wall
+    return np.where(rows, np.where(computing, own, np.median(seen.wall[rows])), np.nan)
+
+
+def _held_back(trace: Trace, suspects: Codes) -> dict[str, float]:
+    """Give the groups that a setting of the scheduler holds back, and what that costs each."""
     from rotameter.profiler.findings.latency_bound_roots import Advisor as Held
 
     if not suspects.size:
-        return set()
-    return {name for finding in Held().check(trace, Tools()) for name in finding.groups}
+        return {}
+    found = Held().check(trace, Tools())
+    return {name: finding.cost_s or 0.0 for finding in found for name in finding.groups}
 
 
-def _scheduler_busy(seen: View, tools: Tools) -> bool:
+def scheduler_busy(seen: View, tools: Tools) -> bool:
+    """Say whether something else keeps the scheduler busy, so that all tasks wait for it."""
     from rotameter.profiler.findings.scheduler_bound import load
 
     found = load(seen, tools)

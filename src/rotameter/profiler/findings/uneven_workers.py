@@ -250,7 +250,8 @@ def _of_others(level: Floats) -> Floats:
 def _rank_score(cell: Codes, wall: Floats, n_workers: int) -> Floats:
     """Say by how many σ each worker's durations rank above the others', groups pooled.
 
-    The rank-sum test: under the hypothesis of no difference the score is standard normal.
+    The rank-sum test by group, each with its median as weight (van Elteren 1960): tasks that take
+    no time have no say. Under the hypothesis of no difference the score is standard normal.
     """
     group = cell // n_workers
     order = np.lexsort((wall, group))
@@ -261,8 +262,10 @@ def _rank_score(cell: Codes, wall: Floats, n_workers: int) -> Floats:
     mine = np.bincount(cell, minlength=len(sizes) * n_workers).reshape(-1, n_workers)
     total = np.bincount(cell, rank, minlength=len(sizes) * n_workers).reshape(-1, n_workers)
     all_ = sizes[:, None]
-    surplus = (total - mine * (all_ + 1) / 2).sum(axis=0)
-    variance = (mine * (all_ - mine) * (all_ + 1) / 12).sum(axis=0)
+    median = np.nan_to_num(quantiles(group, wall, len(sizes), (0.5,))[0])
+    weight = (median / max(float(median.max(initial=0.0)), 1e-12))[:, None]
+    surplus = (weight * (total - mine * (all_ + 1) / 2)).sum(axis=0)
+    variance = (weight**2 * mine * (all_ - mine) * (all_ + 1) / 12).sum(axis=0)
     return np.asarray(np.where(variance > 0, surplus / np.sqrt(np.maximum(variance, 1e-12)), 0.0))
 
 
