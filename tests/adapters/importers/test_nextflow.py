@@ -185,6 +185,14 @@ def test_a_script_of_several_lines_is_one_row():
     assert "cut" in refused["reason"]
 
 
+def test_a_failed_attempt_of_two_kinds_of_times_has_no_start_and_is_judged_by_what_is_left():
+    header = "name\tstatus\texit\tsubmit\tstart\tduration\ttime\n"
+    line = "p\tFAILED\t140\t2024-05-01 10:00:00.000\t1700000000000\t60s\t60s\n"
+    (row,) = rows(header + line)
+    assert row["started_ns"] is None and row["ended_ns"] is not None
+    assert row["outcome"] == "failed"
+
+
 def test_times_without_a_zone_and_with_one_are_not_mixed():
     data = {"a.txt": HUMAN, "b.txt": RAW}
     made = import_bytes(Importer, data)

@@ -182,7 +182,7 @@ def _set_end(made: Attempt, value: Mapping[str, Any], status: str) -> None:
         said.append(redact(status) or "no status")
     elif row["outcome"] == "failed":
         said.append("no exit code" if code is None else f"exit {code}")
-        if _at_limit(row, value) and code in _LIMIT_EXITS:
+        if _at_limit(made, value) and code in _LIMIT_EXITS:
             row.update(outcome="timeout", outcome_kind="inferred")
         elif code == _KILL:
             row.update(outcome="oom", outcome_kind="inferred")
@@ -193,11 +193,11 @@ def _set_end(made: Attempt, value: Mapping[str, Any], status: str) -> None:
     row["error"] = ", ".join(said) or None
 
 
-def _at_limit(row: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
-    limit = row["requested_wall_s"]
+def _at_limit(made: Attempt, value: Mapping[str, Any]) -> bool:
+    limit, start, end = (made.row[c] for c in ("requested_wall_s", "started_ns", "ended_ns"))
     held = value.get("realtime")
-    if value.get("start") is not None and row["ended_ns"] is not None:
-        held = max(held or 0.0, (row["ended_ns"] - row["started_ns"]) / 1e9)
+    if start is not None and end is not None and not made.guessed_start:
+        held = max(held or 0.0, (end - start) / 1e9)
     return bool(limit and held and held >= 0.98 * limit)
 
 
