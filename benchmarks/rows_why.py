@@ -196,6 +196,19 @@ def paused_owner(rng: random.Random) -> Iterator[Seeded]:
         yield seeded
 
 
+def paused_beside(rng: random.Random) -> Iterator[Seeded]:
+    """Tasks wait in the scheduler's queue while a worker without tasks is paused."""
+    with cluster(rng) as seeded:
+        bad = rng.sample(seeded.addresses, 1)
+        _pause(seeded, bad)
+        time.sleep(0.3)
+        count = rng.randint(60, 90)
+        seeded.futures = seeded.client.map(nap, range(count), seconds=0.3, pure=False)
+        seeded.codes, seeded.workers = ("paused_worker",), tuple(bad)
+        time.sleep(rng.uniform(0.5, 1.0))
+        yield seeded
+
+
 # --- unmet resource ----------------------------------------------------------------------------
 
 
@@ -542,7 +555,14 @@ def healthy_long(rng: random.Random) -> Iterator[Seeded]:
 
 
 HANGS: dict[str, tuple[Callable[[random.Random], Iterator[Seeded]], ...]] = {
-    "paused": (paused_by_hand, paused_results, paused_leak, paused_all, paused_owner),
+    "paused": (
+        paused_by_hand,
+        paused_results,
+        paused_leak,
+        paused_all,
+        paused_owner,
+        paused_beside,
+    ),
     "unmet": (unmet_unknown, unmet_too_much, unmet_one_of_two, unmet_place, unmet_while_others_run),
     "stopped": (stopped_one, stopped_all, stopped_late, stopped_owner, stopped_chain),
     "disagree": (lost_on_the_way, lost_result, forgotten, status_lost, not_looked_again),

@@ -56,6 +56,12 @@ def test_ranked_by_cost_then_severity() -> None:
         assert [f.title for f in verdict.findings] == ["big, bad", "big, mild", "small", "no price"]
 
 
+def test_what_a_run_hangs_on_comes_before_what_has_a_price() -> None:
+    hung = finding(None, kind="no_progress", title="hung")
+    verdict = diagnose(TRACE, [Says(finding(5.0, title="priced"), hung)])
+    assert [f.title for f in verdict.findings] == ["hung", "priced"]
+
+
 def test_what_killed_a_failed_run_comes_first() -> None:
     killed = finding(0.1, kind="workers_died", title="killed")
     trace = Trace.from_tables({}, {"run": {"status": "failed"}})

@@ -107,10 +107,14 @@ def _brief(error: Exception) -> str:
 
 
 def _rank(finding: Finding, *, failed: bool) -> tuple[Any, ...]:
-    """Order by cost, then severity; what killed a failed run's workers comes first."""
+    """Order by cost, then severity; what killed a failed run's workers comes first.
+
+    So does what a run hangs on where its trace ends: it loses more than any finding saves.
+    """
     fatal = failed and finding.kind == "workers_died"
     return (
         not fatal,
+        not (finding.kind == "no_progress" and finding.cost_s is None),
         finding.cost_s is None,
         -(finding.cost_s or 0.0),
         _SEVERITY.get(finding.severity, 3),

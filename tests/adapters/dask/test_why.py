@@ -245,6 +245,40 @@ def test_no_workers_at_all_and_all_paused():
     assert codes(explain(shot({"x": {"queued": 3}}, rows))) == {"x": ["paused_worker"]}
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "word"),
+    [
+        ("paused", "paused_worker", "is paused"),
+        ("closing_gracefully", "retiring_worker", "is being retired"),
+    ],
+)
+def test_queued_tasks_name_a_worker_that_is_out_and_holds_none(status, code, word):
+    """The queue moves, but only through half of the cluster."""
+    busy = worker(
+        groups={"x": group(2, 2)},
+        answer=answer([("x", None)] * 2, {"x": {"executing": 2}}),
+    )
+    out = worker(B, status=status, rss_bytes=9 * 10**8, answer=answer(status=status))
+    states = {"x": {"processing": 2, "queued": 47, "memory": 11}}
+    found = explain(shot(states, [busy, out]))
+    assert found.status == "running"
+    assert found.eta_s is not None
+    assert codes(found) == {"x": [code, "running"]}
+    assert found.groups[0].reasons[0].n_tasks == 47
+    assert not found.groups[0].blocking
+    assert [(c.code, c.workers) for c in found.causes] == [(code, (B,))]
+    assert f"1 of 2 workers {word}" in found.sentence
+    assert "all 2 threads of the running workers are taken" in found.groups[0].text
+    assert word in str(found)
+    both = [worker(status=status, answer=answer(status=status)), out]
+    found = explain(shot({"x": {"queued": 3}}, both))
+    assert codes(found) == {"x": [code]}
+    assert found.status == "stuck"
+    found = explain(shot(states, [busy, worker(B)]))
+    assert codes(found) == {"x": ["running", "queued"]}
+    assert not found.causes
+
+
 def test_scheduler_and_worker_disagree():
     row = worker(groups={"x": group(3)}, lost=[("x", "x1", None), ("x", "x2", "memory")])
     found = explain(shot({"x": {"processing": 3}}, [row]))

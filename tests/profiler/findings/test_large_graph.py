@@ -203,3 +203,74 @@ def test_a_small_input_waits_behind_the_data(made_run: Make) -> None:
         row |= {"received_bytes": 8, "transfer_s": 1.19}
     (finding,) = check(Advisor(), run.trace())
     assert finding.cost_s == pytest.approx(3.0 + 1.0 + 4 * 0.2, rel=0.1)
+
+
+def in_rounds(
+    made_run: Make,
+    *,
+    each: int = 48 * MB,
+    gone: bool = True,
+    sent: float | None = None,
+    **more: Any,
+) -> Any:
+    """Six rounds of four tasks: a second to pack, a second to send, data gone when it is over."""
+    run = made_run(workers=2, threads=1)
+    for tick in range(80):
+        at = tick / 4
+        number, phase = divmod(at, 3.0)
+        here = number < 6
+        full = here and 1.5 < phase <= 2.45
+        extra = 2.0 * each if full or not gone else 0.0
+        kept = 0.0 if gone else min(number, 6) * 2.0 * each
+        client = (4 * each if sent is None else sent) if here and 0.5 < phase < 2.2 else 0.0
+        for worker in ("w0", "w1"):
+            run.sample(worker, "process_rss_bytes", at - 1.0, 70 * MB + extra + kept)
+        run.sample("client-1", "process_rss_bytes", at - 1.0, 200 * MB + client)
+    for number in range(6):
+        submitted = 3.0 * number
+        for task in range(4):
+            row = {
+                "submitted": submitted,
+                "ready": submitted,
+                "start_memory_bytes": 70 * MB + 2 * each * (1 if gone else number + 1),
+                "peak_memory_bytes": 10_000,
+                "output_bytes": 24,
+                "received_bytes": 0,
+            }
+            start = submitted + 1.0 + 0.2 * (task // 2)
+            name, worker = f"use-{number}-{task}", f"w{task % 2}"
+            run.task(name, "use", worker, start, 0.2, **{**row, **more})
+    return run
+
+
+def test_data_that_comes_with_each_round_and_goes_is_found_and_priced(made_run: Make) -> None:
+    """Its memory is there at the starts and gone after: no start has more than the one before."""
+    (finding,) = check(Advisor(), in_rounds(made_run).trace())
+    evidence = {e.name: e.value for e in finding.evidence}
+    assert (finding.code, finding.groups) == ("RM113", ("use",))
+    assert evidence["memory that came with its tasks"] == pytest.approx(5 * 4 * 48 * MB, rel=0.25)
+    # Six seconds of sending, and five times 1.6 s of packing between the rounds.
+    assert finding.cost_s == pytest.approx(6 * 1.0 + 5 * 1.6, rel=0.1)
+    assert "rounds were packed, sent and unpacked" in finding.advice
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"each": 1 * MB},  # a usual graph
+        {"gone": False},  # what stays: code, results that are kept, a leak
+        {"sent": 0.0},  # the client never held it
+        {"peak_memory_bytes": 90 * MB},  # working memory of the task before
+        {"received_bytes": 90 * MB},  # inputs from other workers
+        {"output_bytes": 48 * MB},  # results until they are fetched
+        {"peak_memory_bytes": None},  # nothing is known of the tasks' own memory
+    ],
+)
+def test_memory_that_comes_and_goes_for_other_reasons(made_run: Make, more: Any) -> None:
+    assert check(Advisor(), in_rounds(made_run, **more).trace()) == []
+
+
+def test_one_round_is_no_pattern(made_run: Make) -> None:
+    run = in_rounds(made_run)
+    run.tables["tasks"] = run.tables["tasks"][:4]
+    assert check(Advisor(), run.trace()) == []

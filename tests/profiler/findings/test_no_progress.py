@@ -85,6 +85,52 @@ def test_a_stand_still_at_the_end_of_a_trace(made_run: Make) -> None:
     assert "Nothing began or ended in the last" in finding.title
 
 
+def cut_off(made_run: Make, open_as: str, stood: float, **more: Any) -> Any:
+    """Twelve tasks of 0.3 s, then one that is on record as running where the trace ends."""
+    run = made_run(workers=2, threads=1)
+    run.step("load", [0.3] * 12, cpu_s=0.2)
+    for number, seconds in enumerate(more.get("longest", ())):
+        run.task(f"load-more-{number}", "load", "w0", 1.8, seconds, cpu_s=0.2)
+    if pause := more.get("pause"):
+        run.task("load-late", "load", "w0", 1.8 + pause, 0.3, cpu_s=0.2)
+    last = max((row["ended_ns"] for row in run.tables["tasks"]), default=0)
+    run.task("hang", open_as, "w1", 1.8, 1.0, outcome="running")
+    run.tables["tasks"][-1] |= {"ended_ns": None, "wall_s": None}
+    run.die("w1", (last - run.ns(0.0)) / 1e9 + stood)
+    return run
+
+
+def test_a_short_stand_still_is_told_where_nothing_before_took_nearly_as_long(
+    made_run: Make,
+) -> None:
+    (finding,) = check(cut_off(made_run, "load", 11.0).trace())
+    assert (finding.severity, finding.confidence) == ("critical", "medium")
+    assert finding.title.startswith("Nothing began or ended in the last 11 s")
+    assert facts(finding)["longest of the same groups"] == pytest.approx(0.3)
+    assert "next run" in finding.change
+
+
+@pytest.mark.parametrize(
+    ("open_as", "stood", "more"),
+    [
+        ("train", 50.0, {}),  # a new kind of task may only be long
+        ("load", 4.0, {}),  # too short to tell
+        ("load", 11.0, {"longest": [1.5]}),  # this one may be as long again
+        ("load", 11.0, {"pause": 2.0}),  # the run stood still before, and went on
+    ],
+)
+def test_a_healthy_run_that_was_interrupted_stood_not_still(
+    made_run: Make, open_as: str, stood: float, more: dict[str, Any]
+) -> None:
+    assert check(cut_off(made_run, open_as, stood, **more).trace()) == []
+
+
+def test_a_task_that_ended_in_another_attempt_does_not_hang(made_run: Make) -> None:
+    run = cut_off(made_run, "load", 11.0)
+    run.tables["tasks"][-1]["task_id"] = "load-3"
+    assert check(run.trace()) == []
+
+
 def test_without_cpu_time_nothing_is_claimed(made_run: Make) -> None:
     run = waiting(made_run)
     for row in run.tables["tasks"]:

@@ -23,6 +23,7 @@ _ORDER = (
     "unmet_restriction",
     "no_workers",
     "paused_worker",
+    "retiring_worker",
     "transfer_stuck",
     "worker_silent",
     "worker_stalled",
@@ -47,7 +48,7 @@ def _queued(cluster: Cluster, blocked: list[Reason]) -> Reason:
     counted = sum(f["states"].get("queued", 0) for f in cluster.shot["prefixes"].values())
     if counted > cluster.shot["queued"]:
         return _books("queued", counted - int(cluster.shot["queued"]))
-    down = {**cluster.odd, **cluster.bad, **cluster.paused}
+    down = {**cluster.odd, **cluster.bad, **cluster.out}
     usable = [
         r for r in cluster.workers if r["status"] == "running" and str(r["address"]) not in down
     ]
@@ -71,8 +72,28 @@ def _queued(cluster: Cluster, blocked: list[Reason]) -> Reason:
             advice="submit anything (that makes the scheduler look again), or restart the cluster",
             blocking=True,
         )
-    slots = cluster.shot["slots"]
-    return Reason("queued", f"is queued: all {int(slots):,} threads are taken, which is normal")
+    slots = int(cluster.shot["slots"])
+    if cluster.out:
+        return _queued_beside(cluster.out, slots)
+    return Reason("queued", f"is queued: {_all_threads(slots)} taken, which is normal")
+
+
+def _all_threads(slots: int, whose: str = "") -> str:
+    return f"the only thread{whose} is" if slots == 1 else f"all {slots:,} threads{whose} are"
+
+
+def _queued_beside(out: Mapping[str, Reason], slots: int) -> Reason:
+    """Say that tasks wait for the workers that run, because others start none."""
+    first = min(out.values(), key=_rank)
+    same = tuple(address for address, r in out.items() if r.code == first.code)
+    more = f" (likewise {many(len(out) - 1, 'more worker')})" if len(out) > 1 else ""
+    taken = _all_threads(slots, " of the running workers")
+    return replace(
+        first,
+        text=f"is queued: {taken} taken, and {first.text}{more}",
+        workers=same,
+        blocking=False,
+    )
 
 
 def _rank(reason: Reason) -> tuple[bool, int, int]:

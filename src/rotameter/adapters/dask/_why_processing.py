@@ -8,7 +8,15 @@ from typing import Any
 
 from rotameter.adapters.dask._why_restricted import unfit
 from rotameter.adapters.dask._why_values import Reason
-from rotameter.adapters.dask._why_workers import Row, answered, at_odds, bad_worker, label, paused
+from rotameter.adapters.dask._why_workers import (
+    Row,
+    answered,
+    at_odds,
+    bad_worker,
+    label,
+    paused,
+    retiring,
+)
 from rotameter.units import format_seconds, many
 from rotameter.values import Evidence
 
@@ -27,6 +35,7 @@ class Cluster:
         self.n_workers = int(shot["n_workers"])
         self.bad: dict[str, Reason] = {}
         self.paused: dict[str, Reason] = {}
+        self.retiring: dict[str, Reason] = {}
         self.odd: dict[str, Reason] = {}
         for row in self.workers:
             address = str(row["address"])
@@ -36,11 +45,18 @@ class Cluster:
                 self.odd[address] = found
             elif (found := paused(row)) is not None:
                 self.paused[address] = found
+            elif (found := retiring(row)) is not None:
+                self.retiring[address] = found
         rows = [r for r in self.workers if str(r["address"]) not in self.bad]
         self.executing = sum(self._executing(row) for row in rows)
         self.progressing = self.executing > 0
         self.deadlocked = not self.progressing and any(self.all_wait(r, "client") for r in rows)
         self.locked = not self.progressing and any(self.all_wait(r, "lock") for r in rows)
+
+    @property
+    def out(self) -> dict[str, Reason]:
+        """Workers that are well and start no task all the same."""
+        return {**self.paused, **self.retiring}
 
     @staticmethod
     def _executing(row: Row) -> int:

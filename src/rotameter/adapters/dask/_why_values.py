@@ -7,7 +7,10 @@ from typing import Any, Literal
 
 from rotameter.values import Evidence, to_dict
 
-__all__ = ["Eta", "GroupWhy", "Reason", "Status", "Why"]
+__all__ = ["OUT", "Eta", "GroupWhy", "Reason", "Status", "Why"]
+
+OUT = ("paused_worker", "retiring_worker")
+"""Reasons why a worker that is well starts no task."""
 
 Status = Literal["idle", "running", "blocked", "stuck", "unknown"]
 
@@ -131,6 +134,8 @@ class Why:
     def causes(self) -> tuple[Reason, ...]:
         """The blocking reasons of all groups, each once, the most tasks first.
 
+        And the workers that start no task while tasks wait for the others.
+
         Examples
         --------
         >>> Why("Nothing to do.", "idle").causes
@@ -140,7 +145,8 @@ class Why:
         for group in self.groups:
             for reason in group.reasons:
                 at = (reason.code, reason.workers)
-                if reason.blocking and (at not in best or best[at].n_tasks < reason.n_tasks):
+                cause = reason.blocking or reason.code in OUT
+                if cause and (at not in best or best[at].n_tasks < reason.n_tasks):
                     best[at] = reason
         return tuple(sorted(best.values(), key=lambda r: (-r.n_tasks, r.code, r.workers)))
 

@@ -151,6 +151,22 @@ def at_odds(row: Row) -> Reason | None:
     )
 
 
+def retiring(row: Row) -> Reason | None:
+    """Say that a worker is being retired; None if it is not."""
+    if row["status"] not in ("closing_gracefully", "closing"):
+        return None
+    return Reason(
+        "retiring_worker",
+        f"worker {label(row)} is being retired and starts no task: the scheduler has it as "
+        f"{row['status']}",
+        workers=(str(row["address"]),),
+        evidence=(Evidence("status", row["status"], "", "scheduler"),),
+        advice="it goes by itself once others have its results; start workers in its place if "
+        "the work needs them",
+        blocking=True,
+    )
+
+
 def paused(row: Row) -> Reason | None:
     """Say why a worker is paused; None if it is not."""
     answer = row["answer"] if answered(row) else {}

@@ -196,8 +196,9 @@ def explain(shot: Mapping[str, Any], seconds: float | None = None) -> Why:
     status: Any = "idle" if not unfinished else "running"
     if blocked:
         status = "blocked" if cluster.progressing else "stuck"
+    out = _out(cluster) if status == "running" else ""
     return Why(
-        sentence=_sentence(status, groups, done, total, failed, when),
+        sentence=_sentence(status, groups, done, total, failed, when, out),
         status=status,
         eta_s=when.eta_s if unfinished else None,
         eta_interval80_s=when.interval80_s if unfinished else None,
@@ -233,7 +234,13 @@ def _counts(shot: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _sentence(
-    status: str, groups: tuple[GroupWhy, ...], done: int, total: int, failed: int, when: Eta
+    status: str,
+    groups: tuple[GroupWhy, ...],
+    done: int,
+    total: int,
+    failed: int,
+    when: Eta,
+    out: str = "",
 ) -> str:
     counts = f"{format_count(done)} of {many(total, 'task')} done"
     if failed:
@@ -242,15 +249,25 @@ def _sentence(
         return f"Nothing is left to do: {counts}." if total else "Nothing to do: no task is known."
     if status == "running":
         if when.eta_s is None or when.interval80_s is None:
-            return f"Running: {counts}."
+            return f"Running: {counts}{out}."
         low, high = when.interval80_s
         return (
             f"Running: {counts}, about {format_seconds(when.eta_s)} left "
-            f"({format_seconds(low)} to {format_seconds(high)})."
+            f"({format_seconds(low)} to {format_seconds(high)}){out}."
         )
     first = next(group for group in groups if group.blocking)
     word = "Stuck" if status == "stuck" else "Partly stuck"
     return f"{word}: {counts}; `{first.group}` {_clause(first.text)}."
+
+
+def _out(cluster: Cluster) -> str:
+    """Say how many workers start no task while nothing else is wrong."""
+    said = ""
+    for found, what in ((cluster.paused, "paused"), (cluster.retiring, "being retired")):
+        if found:
+            verb = "is" if len(found) == 1 else "are"
+            said += f"; {len(found):,} of {many(cluster.n_workers, 'worker')} {verb} {what}"
+    return said
 
 
 def _clause(text: str) -> str:

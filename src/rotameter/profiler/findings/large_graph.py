@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter.profiler.findings._argument_rounds import Rounds, in_rounds
 from rotameter.profiler.findings._cores import controller
 from rotameter.profiler.findings._likes import sizes
 from rotameter.profiler.findings._replayed import by_replay
@@ -113,7 +114,7 @@ class Advisor:
         before = max(0.0, origin - made.begin_s)
         # A client that packs keeps a scheduler in its own process from answering.
         slowed = seen.ran & (seen.started > made.begin_s) & (seen.started <= made.sent_s)
-        longer = _slowed(seen, rows, made)
+        longer = np.zeros(seen.n) if made.rounds else _slowed(seen, rows, made)
         cost = by_replay(
             seen,
             tools,
@@ -138,12 +139,13 @@ class Advisor:
                 "through client and scheduler"
             ),
             groups=(seen.groups[group],),
-            evidence=_evidence(made, n, silent, _sending(between, int(own.size), before)),
+            evidence=_evidence(made, n, silent, _sending(made, between, int(own.size), before)),
             **cost.fields,
             confidence="high" if grown >= 0.5 * size else "medium",
             advice=(
                 "Make or load the data in tasks, or scatter it once and pass the future; do not "
-                f"pass large objects as arguments.{_said(silent, between, int(own.size), before)}"
+                "pass large objects as arguments."
+                f"{_said(made, silent, between, int(own.size), before)}"
             ),
             change="big = client.scatter(big)  # or: load it in a task; then client.submit(f, big)",
             apply={"placement": {"factor": None}},
@@ -158,8 +160,8 @@ def _evidence(
             "memory that came with its tasks",
             round(made.size_bytes),
             "B",
-            "growth of the workers' resident memory at their starts that no input, "
-            "result or file explains",
+            f"{'what came and went' if made.rounds else 'growth'} of the workers' resident memory "
+            "at their starts that no input, result or file explains",
             n,
         ),
         Evidence(
@@ -174,10 +176,16 @@ def _evidence(
     )
 
 
-def _sending(between: float, submissions: int, before: float) -> tuple[Evidence, ...]:
+def _sending(
+    shipment: Shipment, between: float, submissions: int, before: float
+) -> tuple[Evidence, ...]:
     """Say what else sending took: many submissions, and what came before the run's first."""
     made = []
-    if submissions > 1:
+    rounds = shipment.rounds
+    if rounds:
+        how = "from the last end before each round's submission to its first start, summed"
+        made.append(Evidence("time of its rounds", round(rounds.away_s, 3), "s", how, rounds.count))
+    elif submissions > 1:
         how = "from the first of its tasks to the last"
         made.append(Evidence("time of its submissions", round(between, 3), "s", how, submissions))
     if before > 0:
@@ -186,7 +194,14 @@ def _sending(between: float, submissions: int, before: float) -> tuple[Evidence,
     return tuple(made)
 
 
-def _said(silent: float, between: float, submissions: int, before: float) -> str:
+def _said(
+    shipment: Shipment, silent: float, between: float, submissions: int, before: float
+) -> str:
+    if shipment.rounds:
+        return (
+            f" Nothing of it ran for {format_seconds(shipment.rounds.away_s)} while its "
+            f"{shipment.rounds.count:,} rounds were packed, sent and unpacked."
+        )
     if submissions > 1 and between > silent:
         return f" The client took {format_seconds(between)} for {submissions:,} submissions."
     if silent > 0:
@@ -239,6 +254,8 @@ class Shipment:
         Since when that grew; the submission before; this one.
     unpacked : bool
         The tasks unpack it themselves, as their peaks show.
+    rounds : Rounds or None
+        It came with round after round and was gone after each.
     """
 
     group: int
@@ -248,6 +265,7 @@ class Shipment:
     last_s: float
     sent_s: float
     unpacked: bool = False
+    rounds: Rounds | None = None
 
 
 def shipments(seen: View) -> list[Shipment]:
@@ -260,9 +278,17 @@ def shipments(seen: View) -> list[Shipment]:
         arrived = arguments(seen)
         unpacked = arrived < LARGE_BYTES
         arrived = np.where(unpacked, _held(seen), arrived)
+        rounds = {} if (arrived >= LARGE_BYTES).all() else in_rounds(seen)
+        rounds = {g: r for g, r in rounds.items() if arrived[g] < LARGE_BYTES}
+        for group, found in rounds.items():
+            unpacked[group], arrived[group] = False, found.size_bytes
         order = np.argsort(-arrived, kind="stable")
         made = [
-            replace(_shipment(seen, int(g), float(arrived[g])), unpacked=bool(unpacked[g]))
+            replace(
+                _shipment(seen, int(g), float(arrived[g])),
+                unpacked=bool(unpacked[g]),
+                rounds=rounds.get(int(g)),
+            )
             for g in order[:MOST_GROUPS]
             if arrived[g] >= LARGE_BYTES
         ]

@@ -31,9 +31,14 @@ TOGETHER_S = 0.05
 CROWDED_CORES, COMPUTED_RATIO = 0.2, 0.02
 """On a machine without an idle core, what computed this part of its time waited for a core."""
 
-HUNG_S = 60.0
+HUNG_S, HUNG_LONGEST = 60.0, 5.0
 HUNG_RATIO = 0.2
-"""Where a trace ends, a stand-still is told from this length and part of the run."""
+"""Where a trace ends, a stand-still is told from this length and part of the run, and from this
+many times its longest attempt."""
+
+SOON_S, SOON_LONGEST, FEWEST_LIKE = 5.0, 10.0, 3
+"""It is told from this length where it is also this many times as long as any time before in which
+nothing began or ended, and as any of so many attempts of the same group."""
 
 
 class Advisor:
@@ -241,18 +246,23 @@ def _host_idle(seen: View, one: Stretch) -> float | None:
 
 def _hung(seen: View) -> Finding | None:
     """Tell of a run that stood still where its trace ends."""
-    open_ = seen.outcome_in("running") & ~np.isnan(seen.started)
+    over = np.unique(seen.task[seen.ok])
+    open_ = seen.outcome_in("running") & ~np.isnan(seen.started) & np.isnan(seen.ended)
+    rows = np.flatnonzero(open_ & ~np.isin(seen.task, over))
     window = seen.window
-    if not open_.any() or window is None:
+    if not rows.size or window is None:
         return None
-    last = float(np.nanmax(np.concatenate([seen.started, seen.ended])))
+    times = np.concatenate([seen.started, seen.ended])
+    last = float(np.nanmax(times))
     stood = window[1] - last
     longest = float(np.nanmax(seen.wall[seen.ran])) if seen.ran.any() else 0.0
-    if stood < max(HUNG_S, HUNG_RATIO * (window[1] - window[0]), 5.0 * longest):
+    if stood < HUNG_RATIO * (window[1] - window[0]):
         return None
-    rows = np.flatnonzero(open_)
+    if stood < max(HUNG_S, HUNG_LONGEST * longest) and not _soon(seen, rows, stood):
+        return None
     groups = _groups(seen, rows, np.ones(seen.n))
     label = seen.label(groups[0]) if groups else "tasks"
+    like = np.isin(seen.group, groups) & seen.ran
     return Finding(
         code="RM128",
         kind="no_progress",
@@ -267,14 +277,42 @@ def _hung(seen: View) -> Finding | None:
             Evidence(
                 "longest attempt before", round(longest, 3), "s", "measured", int(seen.ran.sum())
             ),
+            *_longest_like(seen, like),
             Evidence("for example", short(seen.task_ids[seen.task[rows[0]]], 60), "", "recorded"),
         ),
         cost_s=None,
         cost_how="cannot be told: the run had not ended",
         confidence="medium",
         advice=(
-            "Ask the running cluster why each group is not done (`rotameter live`, "
-            "`rm.dask.why(client)`), and look at what these tasks wait for."
+            f"Look at what {label} waits for (a lock, a file, a service, an answer), and give that "
+            "wait a time limit. This run is over: when the next one stands still, ask its cluster "
+            "(`rm.dask.why(client)`, `rotameter live ADDRESS`) why each group is not done."
         ),
-        change="rotameter live tcp://scheduler:8786",
+        change="rm.dask.why(client)  # in the next run, while it hangs; or: rotameter live ADDRESS",
     )
+
+
+def _soon(seen: View, rows: Codes, stood: float) -> bool:
+    """Say whether a shorter stand-still is one too: this run had none, nor so long a task.
+
+    What still ran must have its like, each far shorter than it: a task of a new kind may only be
+    long.
+    """
+    times = np.concatenate([seen.started, seen.ended])
+    known = np.unique(times[~np.isnan(times)])
+    gap = float(np.diff(known).max()) if known.size > 1 else 0.0
+    longest = np.full(len(seen.groups) + 1, np.nan)
+    done = np.flatnonzero(seen.ran & seen.ok & (seen.group >= 0))
+    np.fmax.at(longest, seen.group[done], seen.wall[done])
+    count = np.bincount(seen.group[done], minlength=len(longest))
+    group = seen.group[rows]
+    if (group < 0).any() or (count[group] < FEWEST_LIKE).any():
+        return False
+    return bool(stood >= max(SOON_S, SOON_LONGEST * max(gap, float(longest[group].max()))))
+
+
+def _longest_like(seen: View, like: Mask) -> tuple[Evidence, ...]:
+    if not like.any():
+        return ()
+    seconds = round(float(np.nanmax(seen.wall[like])), 3)
+    return (Evidence("longest of the same groups", seconds, "s", "measured", int(like.sum())),)

@@ -1,0 +1,176 @@
+"""Arguments that come with round after round of tasks, and are gone when the round is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rotameter.profiler.findings._cores import controller
+from rotameter.profiler.findings._likes import sizes
+
+if TYPE_CHECKING:
+    from rotameter.profiler.view import Codes, Floats, View
+
+__all__ = ["Rounds", "in_rounds"]
+
+TOGETHER_S = 0.05
+"""What is submitted within this goes together."""
+
+SURE_BYTES = 5e6
+"""Memory that came and went by less is not told from what a process does by itself."""
+
+FEWEST = 2
+
+MOST_ROUNDS = 32
+"""So many rounds, those with the most data, show whether the client held it."""
+
+READING_S = 1.0
+"""Memory is read every half second: a change shows within this."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounds:
+    """What came inside the tasks of one group, submitted several times.
+
+    Attributes
+    ----------
+    size_bytes, grown_bytes : float
+        What came to all workers; growth of the client's or scheduler's memory for them.
+    count : int
+        Rounds.
+    away_s : float
+        Time from the last end before each round's submission to its first start.
+    """
+
+    size_bytes: float
+    grown_bytes: float
+    count: int
+    away_s: float
+
+
+def in_rounds(seen: View) -> dict[int, Rounds]:
+    """Find groups submitted in rounds whose tasks brought their data, by group.
+
+    At the start of a task its worker holds more than both at some time before and at some time
+    after, and no input, result, file or working memory of the tasks there explains it: it came
+    with the tasks and went with them. Code that is loaded, results that are kept and leaks stay.
+    """
+    rows, extra = _beyond(seen)
+    if not rows.size:
+        return {}
+    made = {}
+    for group in np.unique(seen.group[rows]).tolist():
+        found = _of_group(seen, group, rows[seen.group[rows] == group], extra)
+        if found is not None:
+            made[int(group)] = found
+    return made
+
+
+def _of_group(seen: View, group: int, rows: Codes, extra: Floats) -> Rounds | None:
+    at = seen.submitted[rows]
+    order = np.argsort(at, kind="stable")
+    rows, at = rows[order], at[order]
+    number = np.cumsum(np.diff(at, prepend=at[0]) > TOGETHER_S)
+    count = int(number[-1]) + 1
+    if count < FEWEST:
+        return None
+    # All arguments of a round are there when the first of its tasks starts.
+    cell, at_cell = np.unique(
+        number * (len(seen.workers) + 1) + seen.worker[rows], return_inverse=True
+    )
+    size = np.zeros(len(cell))
+    np.fmax.at(size, at_cell, extra[rows])
+    size[size < SURE_BYTES] = 0.0
+    brought = np.bincount(cell // (len(seen.workers) + 1), size, minlength=count)
+    if (brought > 0).sum() < max(FEWEST, 0.5 * count):
+        return None
+    one = float(np.max(size / np.bincount(at_cell)))
+    begin = at[np.flatnonzero(np.diff(number, prepend=-1))]
+    first = np.full(count, np.inf)
+    np.minimum.at(first, number, seen.started[rows])
+    largest = np.argsort(-brought, kind="stable")[:MOST_ROUNDS]
+    grown = _controller_grew(seen, begin[largest], first[largest])
+    if grown < 0.5 * one:
+        return None
+    ends = np.sort(seen.ended[seen.ran])
+    place = np.searchsorted(ends, begin)
+    before = np.where(place > 0, ends[np.maximum(place - 1, 0)], begin)
+    before = np.maximum(before, np.r_[-np.inf, np.maximum.accumulate(first)[:-1]])
+    away = float(np.maximum(first - before, 0.0).sum())
+    return Rounds(float(size.sum()), grown, count, away)
+
+
+def _controller_grew(seen: View, begin: Floats, first: Floats) -> float:
+    """Give the most by which client or scheduler grew (or shrank) over a round, results off."""
+    at, rss = controller(seen, "process_rss_bytes")
+    most = 0.0
+    for sent, started in zip(begin.tolist(), first.tolist(), strict=True):
+        ended = seen.ended[seen.ran & (seen.ended <= sent)]
+        # Packing before the first submission takes about as long as sending and unpacking.
+        since = float(ended.max()) if ended.size else sent - (started - sent)
+        begin_s, end_s = since - READING_S, started + READING_S
+        around = rss[(at >= begin_s) & (at <= end_s)]
+        came = seen.ran & (seen.ended > begin_s) & (seen.ended <= end_s)
+        if around.size:
+            gathered = float(np.nansum(seen.number("output_bytes")[came]))
+            most = max(most, float(np.ptp(around)) - gathered)
+    return most
+
+
+def _beyond(seen: View) -> tuple[Codes, Floats]:
+    """Give starts, and what was in memory at each that came and went and nothing explains."""
+    memory, extra = seen.number("start_memory_bytes"), np.zeros(seen.n)
+    known = seen.ran & (seen.worker >= 0) & (seen.group >= 0) & ~np.isnan(memory)
+    rows = np.flatnonzero(known & ~np.isnan(seen.submitted))
+    peak = seen.number("peak_memory_bytes")
+    code, at, value = seen.samples("process_rss_bytes")
+    left = np.zeros(seen.n)
+    for name in ("output_bytes", "read_bytes", "received_bytes"):
+        left += np.nan_to_num(seen.number(name))
+    inputs = np.nan_to_num(
+        np.fmax(seen.number("received_bytes"), sizes(seen)["input_bytes"]),
+    )
+    kept: list[Codes] = []
+    for worker in np.unique(seen.worker[rows]).tolist():
+        mine = rows[seen.worker[rows] == worker]
+        mine = mine[np.argsort(seen.started[mine], kind="stable")]
+        here = (code == worker) & ~np.isnan(value) & ~np.isnan(at)
+        if here.sum() < 2 or np.isnan(peak[mine]).any():
+            continue
+        order = np.argsort(at[here], kind="stable")
+        readings = (at[here][order], value[here][order])
+        extra[mine] = _on_worker(seen, worker, mine, readings, left[mine], inputs[mine])
+        kept.append(mine)
+    return (np.sort(np.concatenate(kept)) if kept else rows[:0]), extra
+
+
+def _on_worker(
+    seen: View,
+    worker: int,
+    rows: Codes,
+    readings: tuple[Floats, Floats],
+    left: Floats,
+    inputs: Floats,
+) -> Floats:
+    """Give the same for the starts of one worker, from what each leaves there and gets."""
+    (at, value), started = readings, seen.started[rows]
+    low = np.minimum.accumulate(value)
+    lowest_at = at[np.searchsorted(-low, -low, side="left")]
+    later = np.minimum.accumulate(value[::-1])[::-1]
+    place = np.searchsorted(at, started)
+    both = (place > 0) & (place < len(at))
+    last = np.clip(place - 1, 0, len(at) - 1)
+    rest = np.maximum(low[last], later[np.clip(place, 0, len(at) - 1)])
+    done = np.r_[0.0, np.cumsum(left)]
+    # What ended before the lowest reading left nothing that is there beyond it.
+    ended = np.maximum.accumulate(seen.ended[rows])
+    since = np.minimum(np.searchsorted(ended, lowest_at[last]), np.arange(len(rows)))
+    explained = done[: len(rows)] - done[since]
+    threads = seen.lives["cores"][seen.lives["worker"] == worker]
+    at_once = max(1.0, float(np.nanmax(threads))) if (~np.isnan(threads)).any() else 1.0
+    working = np.maximum.accumulate(seen.number("peak_memory_bytes")[rows]) * at_once
+    working = np.r_[0.0, working[:-1]]
+    beyond = seen.number("start_memory_bytes")[rows] - rest - 1.2 * (explained + inputs + working)
+    return np.where(both, np.maximum(beyond, 0.0), 0.0)
