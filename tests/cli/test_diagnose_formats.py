@@ -83,7 +83,8 @@ def test_multiqc(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert document["plot_type"] == "table" and document["id"] == "rotameter_findings"
     (row,) = document["data"].values()
     assert set(row) <= set(document["headers"])
-    assert row["saving_s"] == pytest.approx(19.0, rel=0.02)
+    # It computed 20 times as long: 29 s of run, and 59 s of work in pieces on four workers take 15.
+    assert row["saving_s"] == pytest.approx(14.0, rel=0.02)
     assert list(document["data"]) == ["run 1 RM106"]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import unicodedata
 from typing import Any
@@ -60,6 +61,16 @@ def test_what_a_run_hangs_on_comes_before_what_has_a_price() -> None:
     hung = finding(None, kind="no_progress", title="hung")
     verdict = diagnose(TRACE, [Says(finding(5.0, title="priced"), hung)])
     assert [f.title for f in verdict.findings] == ["hung", "priced"]
+
+
+def test_a_price_that_may_as_well_be_none_is_no_headline() -> None:
+    doubted = finding(4.0, title="Later tasks took longer", confidence="low")
+    doubted = dataclasses.replace(doubted, cost_s_interval80=(0.0, 5.0))
+    verdict = diagnose(TRACE, [Says(doubted)])
+    assert verdict.sentence == "Later tasks took longer."
+    assert (verdict.figures[3].value, verdict.figures[3].text) == (None, "nothing for sure")
+    sure = diagnose(TRACE, [Says(dataclasses.replace(doubted, confidence="medium"))])
+    assert sure.sentence.startswith("About 4 s of 10 s (40%) avoidable")
 
 
 def test_what_killed_a_failed_run_comes_first() -> None:

@@ -47,6 +47,31 @@ def test_attempts_without_a_reading_have_what_their_counted_files_say() -> None:
     assert "write_bytes" in shown["at_least"]
 
 
+def test_what_no_counted_file_tells_is_no_known_zero() -> None:
+    """Whoever has counted reads only may still have written: its column alone is a bound."""
+    row = {"group": "w", "wall_s": 1.0, "io_kind": "exact", "read_bytes": 5}
+    tasks = [{**row, "task_id": f"t{i}"} for i in range(4)]
+    tasks[0]["write_bytes"] = 7
+    trace = Trace.from_tables(
+        {"tasks": tasks, "flows": [_flow(f"t{i}", 5, "read") for i in range(4)]}
+    )
+    sums = stats(trace)["sums"]
+    assert sums["write_bytes"] == {"sum": 7, "n": 1, "of": 4, "at_least": True}
+    assert sums["read_bytes"] == {"sum": 20, "n": 4, "of": 4, "at_least": False}
+    (shown,) = groups(trace)
+    assert (shown["io_kind"], shown["at_least"]) == ("exact", ["write_bytes"])
+    assert shown["known"] == {**shown["known"], "read_bytes": 4, "write_bytes": 1}
+    page = render(trace, Verdict("It ran.", "ok"))
+    assert "≥ 20 B" not in page and "20 B" in page and '≥ 7 B<span class="sub">of 1</span>' in page
+
+
+def test_a_bound_of_all_bytes_is_the_kind_of_both() -> None:
+    task = {"task_id": "a", "group": "w", "read_bytes": 5, "io_kind": "lower_bound"}
+    for more in ({}, {"write_bytes": 7}):
+        (shown,) = groups(Trace.from_tables({"tasks": [{**task, **more}]}))
+        assert shown["io_kind"] == "lower_bound"
+
+
 def test_a_sum_over_some_of_the_attempts_says_so() -> None:
     tasks = [{"task_id": f"t{i}", "group": "w", "wall_s": 1.0} for i in range(4)]
     tasks[0] |= {"write_bytes": 7, "cpu_s": 0.5}
@@ -111,3 +136,26 @@ def test_what_runs_inside_another_task_is_no_further_load() -> None:
     assert max(strip["running"]) == 1.0
     assert workers(trace)[0]["busy_s"] == 4.0
     assert "outermost tasks only" in render(trace, Verdict("It ran.", "ok"))
+
+
+def test_unknown_cpu_time_stays_unknown_where_a_task_is_nested() -> None:
+    rows = [{"task_id": f"t{i}", "group": "g", "wall_s": 7.0} for i in range(4)]
+    rows[3] |= {"cpu_s": 3.0}
+    rows[1] |= {"parent": "t0"}
+    found = stats(Trace.from_tables({"tasks": rows}))["sums"]["cpu_s"]
+    assert found == {"sum": 3.0, "n": 1, "of": 3, "at_least": True}
+    del rows[3]["cpu_s"]
+    found = stats(Trace.from_tables({"tasks": rows}))["sums"]["cpu_s"]
+    assert (found["sum"], found["n"]) == (None, 0)
+    rows[1] |= {"cpu_s": 0.0}  # a known 0 is a lower bound of what is around it
+    found = stats(Trace.from_tables({"tasks": rows}))["sums"]["cpu_s"]
+    assert (found["sum"], found["n"]) == (0.0, 1)
+
+
+def test_a_flow_of_unknown_size_is_no_zero() -> None:
+    flows = [_flow("a", 20, "read"), {**_flow("a", 0), "bytes": None}]
+    trace = Trace.from_tables({"tasks": [{"task_id": "a", "wall_s": 1.0}], "flows": flows})
+    sums = stats(trace)["sums"]
+    assert (sums["read_bytes"]["sum"], sums["write_bytes"]["sum"]) == (20, None)
+    assert sums["write_bytes"]["n"] == 0
+    assert np.isnan(moved(view(trace), "write")[0]).all()

@@ -18,6 +18,8 @@ from rotameter.profiler.storage import (
     fit_bandwidth,
     storage_advice,
 )
+from rotameter.profiler.storing.advice import Advice, advise
+from rotameter.profiler.storing.costs import cost_tables
 from rotameter.profiler.storing.replayed import replays_affordable
 from rotameter.profiler.storing.stages import stages_of_graph
 from rotameter.profiler.trace import Trace
@@ -324,6 +326,32 @@ def test_the_home_store_may_be_the_best(model: BandwidthModel) -> None:
     near = replace(advice, saving_s=0.001 * advice.best.makespan_s)
     if near.best != near.baseline:
         assert "Not worth a change: it saves" in near.to_text()
+
+
+def test_no_more_is_promised_than_the_run_took(model: BandwidthModel) -> None:
+    def priced(times: float) -> Advice:
+        return advise(costs, recorded_s=whole / times)
+
+    costs = cost_tables(
+        chain(), model, ("pfs", "ssd"), [(1, 16)], home="pfs", local=frozenset({"ssd"})
+    )
+    plain = advise(costs)
+    assert plain.baseline is not None and plain.best != plain.baseline
+    whole, saved = plain.baseline.makespan_s, plain.saving_s or 0.0
+    assert saved > 0 and priced(1.0).saving_s == saved and priced(1.0).notes == ()
+    scaled = priced(1.6)
+    assert scaled.saving_s == pytest.approx(saved / 1.6)
+    assert " that the run took" in scaled.to_text()
+    assert any(note.startswith("the saving is scaled to this run from") for note in scaled.notes)
+    refused = priced(2.5)
+    assert refused.saving_s is None and "Saves" not in refused.to_text()
+    assert any(
+        note.startswith("no saving is promised, as everything on pfs is priced at")
+        and "2.5 x the" in note and "pessimistic" in note
+        for note in refused.notes
+    )  # fmt: skip
+    optimistic = priced(0.4)
+    assert optimistic.saving_s == saved and any("optimistic" in note for note in optimistic.notes)
 
 
 def test_a_price_above_the_run_itself_and_flags_are_said_once(model: BandwidthModel) -> None:

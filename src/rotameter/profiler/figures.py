@@ -61,6 +61,12 @@ _KINDS = {
 """Kinds of findings in plain words."""
 
 
+def doubtful(finding: Finding) -> bool:
+    """Say whether a cost may as well be none: of low confidence, its interval from nothing on."""
+    ends = finding.cost_s_interval80
+    return finding.confidence == "low" and ends is not None and ends[0] <= 0.0
+
+
 def no_time(finding: Finding, makespan_s: float | None) -> bool:
     """Say whether a finding's saving is no run time worth a word (though it may save others)."""
     return finding.cost_s is not None and finding.cost_s < NO_TIME_SHARE * (makespan_s or 0.0)
@@ -260,11 +266,13 @@ def _fourth(seen: View, findings: Sequence[Finding]) -> Figure:
             f"{format_seconds(lost * 3600)} of {format_seconds(total * 3600)} ({lost / total:.0%})",
             "durations of attempts that were lost",
         )
-    priced = [f for f in findings if f.cost_s is not None]
+    priced = [f for f in findings if f.cost_s is not None and not doubtful(f)]
     if is_job_log(seen) and not priced:
         return _waited(seen)
     if not priced or not seen.makespan:
         text = "nothing over the noise" if seen.makespan else "–"
+        if seen.makespan and any(f.cost_s is not None for f in findings):
+            text = "nothing for sure"
         value = 0.0 if seen.makespan and not findings else None
         return Figure("Avoidable", value, "s", text, "largest cost among the findings")
     top = max(priced, key=lambda f: f.cost_s or 0.0)

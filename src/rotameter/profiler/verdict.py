@@ -10,6 +10,7 @@ import numpy as np
 
 from rotameter.profiler.figures import (
     computed,
+    doubtful,
     figures,
     no_time,
     other_saving,
@@ -447,7 +448,7 @@ def _losses(seen: View, findings: Sequence[Finding], book: Ledger) -> str:
     top = findings[0]
     more = len(findings) - 1
     others = "" if not more else f" {more} more cause{'s' if more > 1 else ''} found."
-    if top.cost_s is None or not seen.makespan:
+    if top.cost_s is None or not seen.makespan or doubtful(top):
         return f"{_stop(top.title)}{others}"
     if all(no_time(f, seen.makespan) for f in findings if f.cost_s is not None):
         saves = other_saving(top)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rotameter.profiler.groups import moved
+from rotameter.profiler.stats import counted_bytes
 from rotameter.profiler.view import LOSSES, View, view
 from rotameter.viz.columns import Floats, Ints, Mask, codes, floats, ints, spans, wall_s
 from rotameter.viz.formats import clip
@@ -20,6 +20,7 @@ __all__ = ["failures", "groups", "joint_kind", "workers"]
 
 NAME_LIMIT = 1_000
 FINE = ("ok", "cached", "running", "unknown", "rescheduled")
+_MOVED = ("read_bytes", "write_bytes")
 _SUMMED = {
     "read_bytes": "read_bytes",
     "write_bytes": "write_bytes",
@@ -146,9 +147,10 @@ def groups(trace: Trace) -> list[dict[str, Any]]:
     list of dict
         Unknown is None; ``share_ratio`` is the part of the time of attempts that run in no other
         one; ``known`` says how many attempts a sum holds, ``at_least`` which sums are lower
-        bounds; ``retries`` follow a lost attempt, ``recomputed`` one that had ended well;
-        ``total_wall_s`` counts attempts that were not cached; p95 are
-        values that were observed; ``peak_memory_kind`` qualifies ``p95_peak_memory_bytes``.
+        bounds, ``io_kind`` the kind of the bytes that are none; ``retries`` follow a lost attempt,
+        ``recomputed`` one that had ended well; ``total_wall_s`` counts attempts that were not
+        cached; p95 are values that were observed;
+        ``peak_memory_kind`` qualifies ``p95_peak_memory_bytes``.
     """
     tasks = trace.table("tasks")
     if not tasks.num_rows:
@@ -162,7 +164,7 @@ def groups(trace: Trace) -> list[dict[str, Any]]:
     timed, median, p95 = _quantiles(group, wall, count, (0.5, 0.95))
     memory = _quantiles(group, floats(tasks, "peak_memory_bytes"), count, (0.95, 1.0))
     kinds = _kinds(tasks, group, count, "peak_memory_kind", "peak_memory_bytes")
-    io_kinds = _kinds(tasks, group, count, "io_kind", "read_bytes")
+    io_kinds = {op: _kinds(tasks, group, count, "io_kind", op) for op in _MOVED}
     distinct, retries, recomputed = _distinct_tasks(tasks, group, count)
     attempts = np.bincount(group, minlength=count).tolist()
     failed = np.bincount(group[_failed(tasks)], minlength=count).tolist()
@@ -197,7 +199,7 @@ def groups(trace: Trace) -> list[dict[str, Any]]:
             "p95_peak_memory_bytes": _whole(memory[1][i]),
             "max_peak_memory_bytes": _whole(memory[2][i]),
             "peak_memory_kind": kinds[i],
-            "io_kind": _bound(io_kinds[i], at_least["read_bytes"][i] or at_least["write_bytes"][i]),
+            "io_kind": _io_kind({op: (io_kinds[op][i], at_least[op][i]) for op in _MOVED}),
             "known": {key: amounts[i] for key, amounts in known_of.items()},
             "at_least": [key for key, bound in at_least.items() if bound[i]],
             "origin": origins.get(name or ""),
@@ -222,6 +224,15 @@ def _share(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else round(part / whole, 6)
 
 
+def _io_kind(sums: dict[str, tuple[str, bool]]) -> str:
+    """Give the kind of read and written bytes, of those that are no lower bound where one is not.
+
+    Which sums are lower bounds ``at_least`` says, so that one of them does not mark the other.
+    """
+    whole = {kind for kind, at_least in sums.values() if not at_least}
+    return joint_kind(whole - {"missing"} or {_bound(*each) for each in sums.values()})
+
+
 def _bound(kind: str, at_least: bool) -> str:
     """Give the kind of a sum: a lower bound where some of what it should hold is not known."""
     return "lower_bound" if at_least and kind in ("exact", "missing", "sampled") else kind
@@ -234,8 +245,8 @@ def _sums(
     sums, known_of, at_least = {}, {}, {}
     for key, column in _SUMMED.items():
         values, least = floats(tasks, column), np.zeros(seen.n, dtype=bool)
-        if key in ("read_bytes", "write_bytes"):
-            values, least = moved(seen, key.removesuffix("_bytes"))
+        if key in _MOVED:
+            values, least = counted_bytes(seen, key.removesuffix("_bytes"))
         known = ~np.isnan(values)
         amount = np.bincount(group[known], minlength=count)
         lacking = np.bincount(group[seen.could_measure & ~known], minlength=count)

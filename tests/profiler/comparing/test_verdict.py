@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from rotameter.errors import UsageError
+from rotameter.profiler.comparing.facts import facts_of
 from rotameter.profiler.comparing.predictions import Prediction
+from rotameter.profiler.comparing.spread import spread_of
+from rotameter.profiler.comparing.totals import least_ratio
 from rotameter.profiler.comparing.verdict import Comparison, compare
 from rotameter.profiler.trace import Trace
 from rotameter.values import Finding, Verdict
@@ -161,6 +164,50 @@ def test_one_run_a_side_that_varies_inside_varies_between_runs(run: Make) -> Non
     assert not found.total("task_wall_s").is_change
     same = both(run([("work", 40, 1.0)], spread=1e-6), run([("work", 40, 1.12)], spread=1e-6))
     assert same.makespan.is_change and same.changes
+
+
+def test_a_straggler_that_is_gone_is_a_change_of_the_run_time(run: Make) -> None:
+    calm = run([("load", 28, 0.45)], slots=2)
+    late = run([("load", 17, 0.4)], slots=2, tail={"load": 7.0})
+    found = both(late, calm)
+    assert found.makespan.is_change and (found.makespan.change_ratio or 0) < -0.3
+    assert both(calm, late).makespan.is_change
+    again = both(late, run([("load", 17, 0.4)], slots=2, seed=5, tail={"load": 7.0}))
+    assert not any(total.is_change for total in again.totals)
+
+
+def test_the_bound_is_that_of_both_sides_and_below_the_whole(run: Make) -> None:
+    def within(one: Trace, other: Trace, sign: int) -> float:
+        sides = [facts_of(one), facts_of(other)]
+        return least_ratio("makespan_s", sign, spread_of(sides, 4.0))
+
+    calm, wild = run([("a", 12, 1.0)], spread=1e-6), run([("a", 4, 1.0)], spread=3.0)
+    for sign in (-1, 1):
+        assert within(calm, wild, sign) == within(wild, calm, sign)
+        assert within(calm, calm, sign) == pytest.approx(0.10, abs=1e-3)
+    assert 0.5 < within(wild, wild, -1) < 1.0 < within(wild, wild, 1)
+
+
+def test_a_long_tail_is_no_straggler(run: Make) -> None:
+    skewed = facts_of(run([("a", 40, 1.0)], spread=1.2))
+    late = facts_of(run([("a", 40, 1.0)], tail={"a": 30.0}))
+    calm = facts_of(run([("a", 40, 1.0)]))
+    assert spread_of([skewed, skewed], 4.0).tasks > 0.3
+    assert spread_of([late, late], 4.0).tasks <= spread_of([calm, calm], 4.0).tasks
+
+
+def test_what_is_held_as_long_as_the_run_lasts_varies_as_it_does(run: Make) -> None:
+    def held(pace: float) -> Trace:
+        made = run([("work", 40, 1.0)], spread=0.8, seed=3, pace=pace, peak_memory_bytes=1)
+        workers = [{**w, "memory_bytes": 2 * 2**30} for w in made.table("workers").to_pylist()]
+        return Trace.from_tables(
+            {"tasks": made.table("tasks").to_pylist(), "workers": workers}, made.meta
+        )
+
+    found = both(held(1.0), held(1.12))
+    kept = found.total("wasted_gbh")
+    assert abs(kept.change_ratio or 0) > 0.11  # nothing was used: it is run time x limit
+    assert not found.makespan.is_change and not kept.is_change
 
 
 def test_waste_is_judged_beside_what_was_held(run: Make) -> None:

@@ -104,6 +104,58 @@ def test_a_change_on_one_worker_only_is_none(made_run: Make) -> None:
     assert check(run.trace()) == []
 
 
+def with_cpu(made_run: Make, *, later: float, beside: float | None = None) -> Any:
+    """Tasks of 0.5 s, then of 1.5 s that compute ``later`` times as long; another group beside."""
+    run = made_run(threads=1)
+    run.step("map", durations())
+    for number, row in enumerate(run.tables["tasks"]):
+        row["cpu_s"] = 0.45 if number < 24 else 0.45 * later
+    if beside is not None:
+        for number in range(20):
+            wall = 0.4 if number < 10 else 0.4 * beside
+            start = 0.5 * number if number < 10 else 7.0 + 1.5 * (number - 10)
+            run.task(f"b{number}", "beside", "w2", start, wall, ready=0.0, cpu_s=0.9 * wall)
+        run.lives["w2"] = {"start": 0.0, "end": None}
+    return run
+
+
+def test_later_tasks_that_compute_longer_may_be_bigger_items(made_run: Make) -> None:
+    (finding,) = check(with_cpu(made_run, later=3.0).trace())
+    assert finding.confidence == "low"
+    assert finding.severity == "info"
+    assert "computed longer each" in finding.title
+    assert finding.title.endswith("bigger items or a slower machine")
+    assert finding.cost_s_interval80[0] == 0.0
+    assert "nothing if the later items were bigger" in finding.cost_how
+
+
+@pytest.mark.parametrize(
+    ("later", "beside", "sure"),
+    [
+        (1.0, None, True),  # they waited longer, and computed as long
+        (3.0, None, False),
+        (3.0, 1.0, False),  # another group beside kept its pace: the items
+        (3.0, 2.5, True),  # it became slower too: the machine
+    ],
+)
+def test_what_ran_beside_tells_a_slower_machine_from_bigger_items(
+    made_run: Make, later: float, beside: float | None, sure: bool
+) -> None:
+    run = with_cpu(made_run, later=later, beside=beside)
+    (finding,) = [f for f in check(run.trace()) if f.groups == ("map",)]
+    assert (finding.confidence == "high") is sure
+    assert ("bigger items" in finding.title) is not sure
+
+
+def test_a_trace_of_cpu_time_does_not_tell_of_bigger_items(made_run: Make) -> None:
+    run = made_run(threads=1)
+    run.step("map", durations())
+    for number, row in enumerate(run.tables["tasks"]):
+        row["cpu_s"] = 0.0003 if number < 24 else 0.0009
+    (finding,) = check(run.trace())
+    assert finding.confidence == "high"
+
+
 def test_chance_alone_makes_no_step() -> None:
     rng = np.random.default_rng(3)
     assert all(_step(rng.lognormal(0, 0.5, 40)) is None for _ in range(300))

@@ -37,6 +37,7 @@ def test_one_long_task_on_the_same_work_is_a_straggler(made_run: Make) -> None:
     assert finding.cost_s == pytest.approx(4.5, abs=0.1)
     assert finding.cost_s_interval80[0] <= finding.cost_s <= finding.cost_s_interval80[1]
     assert "computed all that time" in finding.advice
+    assert finding.change is None  # The price is that of the same work done as fast as its like.
     facts = {e.name: e.value for e in finding.evidence}
     assert facts["its data against the others'"] == pytest.approx(1.0)
 
@@ -123,6 +124,9 @@ def test_missing_columns(made_run: Make) -> None:
         row.pop("read_bytes")
     (finding,) = check(Advisor(), run)
     assert finding.confidence == "medium"
+    # No CPU time is on record: no word on whether it computed or waited.
+    assert "comput" not in finding.advice
+    assert finding.change is None
 
 
 def test_without_a_replay_the_cost_is_a_stated_bound(made_run: Make) -> None:
@@ -167,7 +171,7 @@ def crowded(made_run: Make, longs: list[tuple[float, float]], **more: Any) -> An
         ([(5.0, 0.05)], True),  # far less than the others got: it waited for something else
         ([(5.0, 3.0)], True),  # far more CPU time than its mates'
         ([(2.0, 0.9), (2.0, 0.9)], False),  # all that ran slowed at once, to the CPU
-        ([(2.0, 0.9), (0.5, 0.3), (0.5, 0.3), (0.5, 0.3), (0.5, 0.3)], True),
+        ([(3.0, 1.2), (0.5, 0.3), (0.5, 0.3)], True),
         ([(2.0, 1.0), (1.2, 1.1), (1.7, 0.9), (1.5, 0.9), (2.4, 1.0)], False),  # a dear setting
     ],
 )
@@ -203,3 +207,69 @@ def test_the_same_work_is_said_only_where_the_data_are_on_record(made_run: Make)
         row.pop("read_bytes")
     (finding,) = check(Advisor(), run)
     assert finding.title.endswith("for no reason on record")
+
+
+def without_data(made_run: Make, number: int, cpu_s: float) -> Any:
+    """Twenty tasks of half a second, then one of 5 s; what they had to do is not on record."""
+    run = made_run(workers=2, threads=1)
+    run.step("map", [0.5] * number, cpu_s=0.45)
+    run.step("long", [5.0], ready=0.0, cpu_s=cpu_s)
+    for place, row in enumerate(run.tables["tasks"]):
+        row.update(group="map", task_id=f"map-{place}")
+    return run
+
+
+def test_more_work_does_not_vanish(made_run: Make) -> None:
+    """It computed ten times as long: split, both workers share it; text and price say the same."""
+    (finding,) = check(Advisor(), without_data(made_run, 4, cpu_s=4.8))
+    assert "split it into some 10 pieces" in finding.advice
+    assert "10 pieces" in (finding.change or "")
+    assert "10 pieces" in finding.cost_how
+    assert "priority" not in (finding.change or "")
+    assert finding.cost_s == pytest.approx(2.5, abs=0.1)  # Not the 4.5 s of its extra time.
+    assert finding.cost_s_interval80[0] < finding.cost_s < finding.cost_s_interval80[1]
+
+
+def test_begun_first_is_advised_and_priced_where_that_saves_as_much(made_run: Make) -> None:
+    """The others' 10 s of work go on beside its 5 s: begun first it is hidden."""
+    (finding,) = check(Advisor(), without_data(made_run, 20, cpu_s=4.8))
+    assert "begin it before the others" in finding.advice
+    assert "priority=10" in (finding.change or "")
+    assert "begun first" in finding.cost_how
+    # 15 s of work on two workers, in pieces of half a second.
+    assert finding.cost_s == pytest.approx(10.0 - 7.5, abs=0.1)
+    assert finding.cost_s_interval80[0] < finding.cost_s < finding.cost_s_interval80[1]
+
+
+def test_one_that_waited_is_priced_as_if_it_had_not(made_run: Make) -> None:
+    (finding,) = check(Advisor(), without_data(made_run, 4, cpu_s=0.45))
+    assert "hardly computed" in finding.advice
+    assert finding.change is None
+    assert finding.cost_s == pytest.approx(4.5, abs=0.1)
+    assert finding.cost_s_interval80[0] < finding.cost_s < finding.cost_s_interval80[1]
+
+
+def test_a_price_has_the_spread_of_what_its_like_took(made_run: Make) -> None:
+    run = made_run(workers=2, threads=1)
+    run.step("map", [0.2, 0.5, 0.8] * 6 + [0.5, 5.0], cpu_s=0.1)
+    (finding,) = check(Advisor(), run)
+    low, high = finding.cost_s_interval80
+    assert low < 0.95 * finding.cost_s
+    assert high > 1.05 * finding.cost_s
+
+
+def test_a_trace_of_cpu_time_is_no_computing(made_run: Make) -> None:
+    """All sleep, on a crowded machine: 0.7 ms of 7 s is no work, though its like used 0.26 ms."""
+    run = crowded(made_run, [(7.2, 0.0007)])
+    for row in run.tables["tasks"][:-1]:
+        row["cpu_s"] = 0.00026
+    (finding,) = check(Advisor(), run)
+    assert "hardly computed" in finding.advice
+    assert finding.change is None
+
+
+def test_more_data_that_do_not_explain_it_are_not_the_same_work(made_run: Make) -> None:
+    """Twice the data, ten times the time: no skew, and more work all the same."""
+    (finding,) = check(Advisor(), late_run(made_run, bytes_=4_000_000))
+    assert finding.title.endswith("for no reason on record")
+    assert "pieces" in finding.advice or "begin it" in finding.advice

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { FIGURES, ioFigure, memoryFigure, pathFigure, wasteFigure } from "../../../src/rotameter/viz/assets/charts.mjs";
 import { brief, byteTicks, safe, shorten, sizeText } from "../../../src/rotameter/viz/assets/figures.mjs";
-import { columns, flowFigure } from "../../../src/rotameter/viz/assets/sankey.mjs";
+import { columns, distinct, flowFigure } from "../../../src/rotameter/viz/assets/sankey.mjs";
 
 const theme = new Proxy({ font: "sans", dark: false }, { get: (own, name) => own[name] ?? "#102030" });
 const node = (label, kind, more = {}) => ({ label, kind, stage: 0, members: 3, other: false, again: null, ...more });
@@ -38,7 +38,7 @@ test("columns follow the links, and ends stand at the right", () => {
 test("a hostile label stays text in every figure", () => {
   const bad = "<img onerror=x>";
   const flow = { nodes: [node(bad, "data"), node(bad, "tasks")], links: [link(0, 1, 5)] };
-  const path = { makespan_s: 1, kinds: [{ kind: "compute", words: "computing", seconds: 1, ratio: 1 }], parts: [{ group: bad, kind: "compute", seconds: 1 }] };
+  const path = { makespan_s: 1, kinds: [{ kind: "compute", words: "running", seconds: 1, ratio: 1 }], parts: [{ group: bad, kind: "compute", seconds: 1 }] };
   const peak = { min: 1, q25: 1, median: 1, q75: 1, p95: 1, max: 1 };
   const memory = { granted: false, groups: [{ group: bad, known: 1, lower_bounds: 0, peak_bytes: peak, requested_bytes: null, used_ratio: null }] };
   const io = { bin_s: 1, rows: [{ name: bad, read_bytes: [1], write_bytes: [0], total_read_bytes: 1, total_write_bytes: 0 }] };
@@ -121,4 +121,32 @@ test("a dependency that data show already is not drawn twice", () => {
   const { data } = flowFigure({ nodes, links }, theme);
   assert.deepEqual(data[0].link.source, [0, 1, 2]);
   assert.deepEqual(data[0].link.target, [1, 2, 3]);
+});
+
+test("different names of the data flow stay different where there is little room", () => {
+  const item = (label, limit = 7, kind = "tasks") => ({ label, limit, kind });
+  const names = ["run_idfeature", "run_mapfeature", "run_identifymcs", "run_robustmcs", "run_speed"];
+  const short = distinct(names.map((name) => item(name)));
+  assert.equal(new Set(short).size, names.length, short.join(" "));
+  assert.ok(short.every((text) => [...text].length <= 7), short.join(" "));
+  assert.deepEqual(short.slice(0, 2), ["…idf…re", "…map…re"]);
+  // What differs only in a middle that no room is left for is numbered.
+  assert.deepEqual(distinct([item("aaaaaaaaaaaaXbbbbbbbbbbbbbb"), item("aaaaaaaaaaaaYbbbbbbbbbbbbbb")]), ["…Xbb…bb", "…Ybb…bb"]);
+  const inside = distinct([item("Xabcdefghijk1mnopqrstuvZ", 7), item("Xabcdefghijk2mnopqrstuvZ", 7), item("Xabcdefghijk1lnopqrstuvZ", 7)]);
+  assert.equal(new Set(inside).size, 3, inside.join(" "));
+  const many = ["track_1.nc", "trackn_2.nc", "mcs_1.nc", "mcs_tr_2.nc", "mcs_tr_2.nc"];
+  const tiny = distinct(many.map((name) => item(name, 5, "data")));
+  assert.equal(new Set(tiny).size, 4, tiny.join(" "));
+  // The same name twice, as of a node that is drawn again, is the same label.
+  assert.deepEqual(distinct([item("run_idfeature"), item("run_idfeature")]), ["run_…re", "run_…re"]);
+});
+
+test("labels of the drawn flow differ and its tooltips have whole names", () => {
+  const long = "run_" + "x".repeat(120) + "_id";
+  const nodes = [node("run_idfeature", "tasks"), node("a.nc", "data"), node("run_mapfeature", "tasks"), node("b.nc", "data"), node("run_identifymcs", "tasks"), node("c.nc", "data"), node("run_robustmcs", "tasks"), node(long, "data")];
+  const links = nodes.slice(1).map((_, i) => link(i, i + 1, 5));
+  const { data } = flowFigure({ nodes, links }, theme, 800);
+  const shown = data[0].node.label.filter((text) => text);
+  assert.equal(new Set(shown).size, shown.length, shown.join(" "));
+  assert.ok(data[0].node.customdata[7].replaceAll("<br>", "").startsWith(long));
 });

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.synthetic import synthetic_trace
 
@@ -15,7 +15,7 @@ from rotameter.profiler.trace import Trace
 from rotameter.viz.sections import gather
 from rotameter.viz.sections.flow import NODES, data_flow, leads_back
 from rotameter.viz.sections.io import BINS, ROWS, io_over_time, spread
-from rotameter.viz.sections.path import path_of_run
+from rotameter.viz.sections.path import KIND_WORDS, path_of_run
 from rotameter.viz.sections.requests import memory_requests
 from rotameter.viz.sections.waste import PART_WORDS, what_was_held
 
@@ -103,6 +103,14 @@ def test_the_path_sums_to_the_makespan() -> None:
     assert all(p["group"] is None for p in small)
 
 
+def test_a_task_that_sleeps_is_running_and_not_computing() -> None:
+    """What it computed its CPU time tells; the figures say so, and the path must not differ."""
+    task = {"task_id": "a", "group": "g", "started_ns": 0, "ended_ns": 2 * SECOND, "cpu_s": 0.001}
+    made = _facts(path_of_run(Trace.from_tables({"tasks": [task]})))
+    assert [(k["kind"], k["words"]) for k in made["kinds"]] == [("compute", "running")]
+    assert "computing" not in KIND_WORDS.values()
+
+
 def test_a_log_of_jobs_has_no_path() -> None:
     jobs = [
         {"task_id": str(i), "group": "g", "started_ns": i, "ended_ns": i + SECOND, "user": "u"}
@@ -154,6 +162,7 @@ moves = st.lists(
 )
 
 
+@example([(0, 0.0, 2.0, 0.001), (1, 0.0, 0.0, 250001.0)], 20)
 @given(moves, st.integers(1, 20))
 def test_spreading_keeps_every_sum(rows: list[tuple[int, float, float, float]], bins: int) -> None:
     row, start, length, amount = (np.array(c) for c in zip(*rows, strict=True))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Two = tuple[float | None, float | None]
 
-__all__ = ["GroupChange", "Spread", "group_changes", "has_times", "spread_of"]
+__all__ = ["GroupChange", "group_changes", "has_times"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,46 +145,6 @@ def has_times(before: Sequence[RunFacts], after: Sequence[RunFacts]) -> bool:
     """Say whether tasks have durations on each side that has tasks."""
     sides = [[run for run in runs if run.rows] for runs in (before, after)]
     return all(any(run.timed for run in runs) for runs in sides if runs)
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """By how much the drawing of tasks alone may move a sum: parts of the earlier side's.
-
-    Attributes
-    ----------
-    run, tasks : (float, float)
-        Run time and task time: how much longer the later side may be than it was, and how much
-        shorter (one-sided 95 % bounds).
-    """
-
-    run: tuple[float, float] = (0.0, 0.0)
-    tasks: tuple[float, float] = (0.0, 0.0)
-
-
-def spread_of(
-    groups: Sequence[GroupChange], makespan_s: float | None, slots: float | None
-) -> Spread:
-    """Give by how much two runs may differ by the drawing of their tasks alone.
-
-    Parameters
-    ----------
-    groups : sequence of GroupChange
-    makespan_s : float or None
-        Of the earlier side.
-    slots : float or None
-        Tasks that share its time.
-    """
-    known = [(g.wall_s[0] or 0.0, g.ratio) for g in groups if g.ratio is not None]
-    longer_s = math.hypot(*(wall * (r.high - r.value) for wall, r in known))
-    shorter_s = math.hypot(*(wall * (r.value - r.low) for wall, r in known))
-    wall_s = math.fsum(g.wall_s[0] or 0.0 for g in groups)
-    # What tasks do not take of the run, they do not vary.
-    run_s = max(slots * makespan_s, wall_s) if makespan_s and slots else 0.0
-    return Spread(
-        run=(longer_s / run_s, shorter_s / run_s) if run_s else (0.0, 0.0),
-        tasks=(longer_s / wall_s, shorter_s / wall_s) if wall_s else (0.0, 0.0),
-    )
 
 
 def _weight(group: GroupChange) -> float:

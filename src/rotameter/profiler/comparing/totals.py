@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,8 +13,8 @@ from rotameter.profiler.comparing.bootstrap import LEAST_RATIO, Ratio, called, r
 from rotameter.profiler.comparing.facts import LEAST_BYTES
 
 if TYPE_CHECKING:
-    from rotameter.profiler.comparing.changes import Spread
     from rotameter.profiler.comparing.facts import RunFacts
+    from rotameter.profiler.comparing.spread import Spread
 
 __all__ = ["TOTALS", "Total", "least_ratio", "totals_of"]
 
@@ -24,6 +25,7 @@ _LEAST_PART = 0.01
 _VARIES = ("task_wall_s", "wall_per_task_s", "wall_per_gb_s", "cpu_s", *_PART_OF_TASKS)
 """What varies as the tasks' times do."""
 _HELD = {"wasted_core_s": "held_core_s", "wasted_gbh": "held_gbh"}
+"""What was held for as long as the run lasts, and varies as the run time does."""
 
 TOTALS = (
     "makespan_s",
@@ -133,21 +135,49 @@ def totals_of(
         elif change is None:
             is_change = bool(was == 0.0 and now)
         else:
-            is_change = abs(change) >= least_ratio(name, change, spread) - 1e-12
-        is_change &= matters and _enough(name, was, now, before, after)
+            least = least_ratio(name, change, spread, _by_request(name, before, after))
+            is_change = abs(change) >= least - 1e-12
+        is_change &= matters and _enough(name, was, now, before, after, spread)
         made.append(Total(name, was, now, change, interval, is_change, matters))
     return tuple(made)
 
 
-def least_ratio(name: str, change: float, spread: Spread | None) -> float:
+def least_ratio(name: str, change: float, spread: Spread | None, by_request: bool = False) -> float:
     """Give from which part on a difference between one run a side is called a change.
 
-    By what runs usually differ, and what the drawing of tasks allows.
+    By what runs usually differ, and what the drawing of tasks allows: as many times longer as
+    shorter, so that a reduction never needs more than the whole.
+
+    Parameters
+    ----------
+    name : str
+        Of a sum.
+    change : float
+        Its sign says which way.
+    spread : Spread or None
+    by_request : bool
+        Whether what is held is held by tasks, for as long as each lasts, and not by workers.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.comparing.spread import Spread
+    >>> wide = Spread(run=0.5)
+    >>> [round(least_ratio("makespan_s", sign, wide), 2) for sign in (-1, 1)]
+    [0.45, 0.81]
     """
-    if spread is None or not (name == "makespan_s" or name in _VARIES):
-        return LEAST_RATIO
-    longer, shorter = spread.run if name == "makespan_s" else spread.tasks
-    return LEAST_RATIO + (longer if change < 0 else shorter)
+    away = 0.0
+    if spread is not None and name in _VARIES:
+        away = spread.tasks
+    elif spread is not None and (name == "makespan_s" or name in _HELD):
+        away = spread.tasks if by_request else spread.run
+    if change < 0:
+        return 1.0 - (1.0 - LEAST_RATIO) * math.exp(-away)
+    return (1.0 + LEAST_RATIO) * math.exp(min(away, 50.0)) - 1.0
+
+
+def _by_request(name: str, before: Sequence[RunFacts], after: Sequence[RunFacts]) -> bool:
+    """Say whether what is held is that of tasks' requests: there are no workers that hold it."""
+    return name in _HELD and not all(run.totals["slots"] for run in (*before, *after))
 
 
 def _matters(name: str, before: Sequence[RunFacts], after: Sequence[RunFacts]) -> bool:
@@ -171,12 +201,15 @@ def _enough(
     now: float | None,
     before: Sequence[RunFacts],
     after: Sequence[RunFacts],
+    spread: Spread | None,
 ) -> bool:
     """Say whether the difference is worth a word, beside the whole that it is a part of."""
-    moved = abs((now or 0.0) - (was or 0.0))
+    change = (now or 0.0) - (was or 0.0)
+    moved = abs(change)
     if name == "peak_memory_bytes":
         return moved >= LEAST_BYTES
     if name in _HELD and max(len(before), len(after)) == 1:
         held = [h for run in (*before, *after) if (h := run.totals[_HELD[name]]) is not None]
-        return not held or moved >= LEAST_RATIO * max(held)
+        least = least_ratio(name, change, spread, _by_request(name, before, after))
+        return not held or moved >= least * max(held)
     return True

@@ -12,19 +12,14 @@ import numpy as np
 from rotameter.errors import UsageError
 from rotameter.profiler.comparing.align import align_groups
 from rotameter.profiler.comparing.bootstrap import LEAST_RATIO
-from rotameter.profiler.comparing.changes import (
-    GroupChange,
-    Spread,
-    group_changes,
-    has_times,
-    spread_of,
-)
+from rotameter.profiler.comparing.changes import GroupChange, group_changes, has_times
 from rotameter.profiler.comparing.contributions import Contribution, Ends
 from rotameter.profiler.comparing.facts import RunFacts, facts_of
 from rotameter.profiler.comparing.judging import Judged, Measured, judge
 from rotameter.profiler.comparing.predictions import Prediction, predictions_of, recorded
 from rotameter.profiler.comparing.rivals import other_reason
 from rotameter.profiler.comparing.settings import Difference, differences
+from rotameter.profiler.comparing.spread import Spread, spread_of
 from rotameter.profiler.comparing.totals import Total, least_ratio, totals_of
 from rotameter.profiler.replaying.savings import Replayer
 from rotameter.values import to_dict
@@ -170,7 +165,7 @@ def compare(
     ends = Ends(Replayer(usual[0].trace), Replayer(usual[1].trace), width)
     groups = group_changes(*sides, pairs, ends, seed)
     others = ends.others()
-    spread = spread_of(groups, usual[0].makespan_s, width)
+    spread = spread_of(usual, width)
     totals = totals_of(*sides, seed, spread)
     changed = differences(*sides, pairs)
     notes = _notes(*sides, totals, spread)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings._likes import comparable, in_blocks, sizes
-from rotameter.profiler.findings._replayed import by_replay
-from rotameter.profiler.findings.base import Tools, worth_saying
+from rotameter.profiler.findings._replayed import Cost, by_replay
+from rotameter.profiler.findings.base import Tools, group_median, worth_saying
 from rotameter.profiler.findings.cold_first_task import cold_attempts
 from rotameter.profiler.findings.uneven_workers import slow_workers
 from rotameter.profiler.replaying.changes import Scale
@@ -38,6 +38,12 @@ WIDER = 3.0
 """The later ones' range, fifth to fifth, is at most this many times the earlier ones'."""
 
 MOST_GROUPS = 2
+
+TRACE_OF_CPU = 0.05
+"""CPU time that is less than this part of the duration tells nothing about it."""
+
+FEWEST_BESIDE = 3
+"""Attempts of another group on each side that tell whether it became slower."""
 
 
 class Advisor:
@@ -77,36 +83,88 @@ class Advisor:
         )
         if cost is None:
             return None
-        at = float(seen.started[after].min())
-        old, new = float(np.median(seen.wall[before])), float(np.median(seen.wall[after]))
-        n_before, n_after = int(before.sum()), int(after.sum())
-        waits = _gained(seen, before, after)
-        return Finding(
-            code="RM119",
-            kind="regime_change",
-            severity=cost.severity,
-            title=(
-                f"{seen.label(group)} became {format_number(new / old, 2)} times as long "
-                f"{format_seconds(at)} into the run ({format_seconds(old)}, then "
-                f"{format_seconds(new)}), on all workers"
-            ),
-            groups=(seen.groups[group],),
-            evidence=(
-                Evidence("median before", round(old, 6), "s", "measured", n_before),
-                Evidence("median after", round(new, 6), "s", "measured", n_after),
-                Evidence("change at", round(at, 3), "s", "since the run's first instant"),
-                Evidence("workers", len(np.unique(seen.worker[after])), "", "where it shows"),
-                *waits,
-            ),
-            **cost.fields,
-            confidence="high" if min(n_before, n_after) >= 12 else "medium",
-            advice=(
-                "Look at what changed then, outside the tasks: other jobs on the machines or the "
-                "storage, a service's quota, CPU throttling, a cache that filled up; and at what "
-                "is different about the later items."
-            ),
-            apply=None,
+        return _finding(seen, group, before, after, cost)
+
+
+def _finding(seen: View, group: int, before: Mask, after: Mask, cost: Cost) -> Finding:
+    at = float(seen.started[after].min())
+    old, new = float(np.median(seen.wall[before])), float(np.median(seen.wall[after]))
+    n_before, n_after = int(before.sum()), int(after.sum())
+    more = _computed_more(seen, before, after) and not _others_slowed(seen, group, at)
+    fields = dict(cost.fields)
+    said = f"({format_seconds(old)}, then {format_seconds(new)})"
+    times = format_number(new / old, 2)
+    if more:
+        title = (
+            f"{seen.label(group)}: the tasks from {format_seconds(at)} on computed longer each, "
+            f"{times} times as long in all {said}: bigger items or a slower machine"
         )
+        fields["cost_how"] += "; nothing if the later items were bigger"
+        if fields["cost_s_interval80"] is not None:
+            fields["cost_s_interval80"] = (0.0, fields["cost_s_interval80"][1])
+    else:
+        title = (
+            f"{seen.label(group)} became {times} times as long {format_seconds(at)} into the run "
+            f"{said}, on all workers"
+        )
+    return Finding(
+        code="RM119",
+        kind="regime_change",
+        severity="info" if more else cost.severity,
+        title=title,
+        groups=(seen.groups[group],),
+        evidence=(
+            Evidence("median before", round(old, 6), "s", "measured", n_before),
+            Evidence("median after", round(new, 6), "s", "measured", n_after),
+            Evidence("change at", round(at, 3), "s", "since the run's first instant"),
+            Evidence("workers", len(np.unique(seen.worker[after])), "", "where it shows"),
+            *_gained(seen, before, after),
+        ),
+        **fields,
+        confidence="low" if more else "high" if min(n_before, n_after) >= 12 else "medium",
+        advice=_BIGGER if more else _SLOWER,
+        apply=None,
+    )
+
+
+_SLOWER = (
+    "Look at what changed then, outside the tasks: other jobs on the machines or the storage, a "
+    "service's quota, CPU throttling, a cache that filled up; and at what is different about the "
+    "later items."
+)
+_BIGGER = (
+    "Their CPU time grew with their duration, and nothing else that ran tells of a slower machine. "
+    "If the later items are bigger, nothing is lost, and the biggest are best begun first; if they "
+    "are not, look at the machine's clock: throttling, power limits, other jobs on its cores."
+)
+
+
+def _computed_more(seen: View, before: Mask, after: Mask) -> bool:
+    """Say whether the later ones' CPU time grew in step with their duration.
+
+    At least half as much as the duration did: other load adds waiting, and no CPU time.
+    """
+    cpu = seen.number("cpu_s")
+    sides = [side & ~np.isnan(cpu) for side in (before, after)]
+    if not all(side.any() for side in sides):
+        return False
+    old, new = (float(np.median(cpu[side])) for side in sides)
+    long, longer = (float(np.median(seen.wall[side])) for side in sides)
+    if new < TRACE_OF_CPU * longer:
+        return False
+    return new >= (1.0 + 0.5 * (longer / long - 1.0)) * old
+
+
+def _others_slowed(seen: View, group: int, at: float) -> bool:
+    """Say whether most other groups that ran before and after a moment became slower too."""
+    rows = comparable(seen) & (seen.group != group)
+    late = rows & (seen.started >= at)
+    early = rows & ~late
+    count = [np.bincount(seen.group[side], minlength=len(seen.groups)) for side in (early, late)]
+    both = np.flatnonzero(np.minimum(*count) >= FEWEST_BESIDE)
+    old, new = (group_median(seen, seen.wall, side)[both] for side in (early, late))
+    slowed = new >= (1.0 + 0.5 * (SLOWER - 1.0)) * old
+    return bool(len(both) and slowed.mean() > 0.5)
 
 
 def changed_attempts(seen: View) -> tuple[Mask, Floats]:

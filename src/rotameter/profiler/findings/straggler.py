@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rotameter.profiler.findings._cores import idle_cores_beside
 from rotameter.profiler.findings._likes import (
+    GROWN,
     KIN_RATIO,
     NEAR,
     behind,
@@ -22,12 +24,15 @@ from rotameter.profiler.findings.base import OUTLIER, Tools, group_median, worth
 from rotameter.profiler.findings.cold_first_task import cold_attempts
 from rotameter.profiler.findings.regime_change import changed_attempts
 from rotameter.profiler.findings.uneven_workers import slow_workers
-from rotameter.profiler.replaying.changes import Cap, Scale
+from rotameter.profiler.replaying.changes import Cap, Scale, Split, Unpin
+from rotameter.profiler.replaying.choose import chosen
 from rotameter.profiler.view import View, is_dask, short, view
 from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
+    from rotameter.profiler.replaying.changes import Change
+    from rotameter.profiler.replaying.model import Model
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Floats, Mask
 
@@ -45,6 +50,18 @@ HAD_A_CORE = 0.75
 LIKE_OTHERS = 0.25
 """What got this part of the share of a core that others got then waited for one as they did; what
 got less waited for something else."""
+
+TRACE_OF_CPU = 0.05
+"""CPU time that is less than this part of the duration is a trace: the rest was waiting."""
+
+LEAST_OFF = (0.97, 1.03)
+"""No run is repeated more exactly than that."""
+
+EASY_SHARE = 0.8
+"""To begin first is one word; to split is work, and is advised where it saves more than that."""
+
+MOST_PIECES, MOST_NODES = 64, 2_000
+"""More pieces than that balance no better, and cost a replay time."""
 
 
 class Advisor:
@@ -79,14 +96,14 @@ class Advisor:
         rows = np.flatnonzero(long)
         if together(seen, rows, float(usual[rows[0]])):
             return None
-        cost = self._cost(seen, tools, long, usual)
-        if cost is None:
+        remedy = _remedy(seen, tools, long, usual)
+        if remedy is None:
             return None
+        cost = remedy.cost
         n = int((comparable(seen) & (seen.group == group)).sum())
         worst = int(rows[np.argmax(seen.wall[rows])])
         top, median = float(seen.wall[worst]), float(usual[worst])
-        waits = _waits(seen, long)
-        known = grown_known(seen, long)
+        same = same_data(seen, long)
         label = seen.label(group)
         many = f"{len(rows)} of {n:,} tasks took up to" if len(rows) > 1 else f"1 of {n:,} took"
         return Finding(
@@ -95,54 +112,169 @@ class Advisor:
             severity=cost.severity,
             title=(
                 f"{label}: {many} {format_seconds(top)}, {format_number(top / median, 2)} times "
-                f"the median, {'on the same work' if known else 'for no reason on record'}"
+                f"the median, {'on the same work' if same else 'for no reason on record'}"
             ),
             groups=(seen.groups[group],),
             evidence=_evidence(seen, long, worst, top / median, n),
             **cost.fields,
-            confidence="high" if n >= 8 and known else "medium",
-            advice=(
-                (
-                    "It hardly computed meanwhile: look at what it waited for (a service, a lock, "
-                    "a file), and give that a time limit and a retry."
-                    if waits
-                    else f"It computed {_how_long(seen, long)}: look at what its input makes the "
-                    "code do (convergence, a bad case), and run it first or split it."
-                )
-                + " Starting the longest ones first hides some of it."
-            ),
-            change=(
-                "client.submit(f, item, priority=10)  # the long one first"
-                if is_dask(seen.meta) and not waits
-                else None
-            ),
-            apply={"order": {"factor": None}, "task_granularity": {"factor": 0.5}},
-        )
-
-    def _cost(self, seen: View, tools: Tools, long: Mask, usual: Floats) -> Cost | None:
-        extra = np.where(long, seen.wall - usual, 0.0)
-        return by_replay(
-            seen,
-            tools,
-            Cap(long, "wall", np.where(long, usual, np.nan)),
-            Scale(behind(seen, long), "stall", 0.0),
-            bound_s=float(extra.max()),
-            bound_how="the extra time of the longest",
-            how="as if it had taken its group's median",
+            confidence="high" if n >= 8 and same else "medium",
+            advice=remedy.advice,
+            change=remedy.change if is_dask(seen.meta) else None,
+            apply=remedy.apply,
         )
 
 
-def _how_long(seen: View, long: Mask) -> str:
-    """Say how much of the time it computed; on a crowded machine it was not all of it."""
-    if _short_of_cores(seen, long).any():
-        return "longer than its like, and waited for a core besides"
-    return "all that time"
+@dataclass(frozen=True, slots=True)
+class _Remedy:
+    """One change of the program, and what that change would save: they belong together."""
+
+    cost: Cost
+    advice: str
+    change: str | None
+    apply: dict[str, Any]
 
 
-def grown_known(seen: View, long: Mask) -> bool:
-    """Say whether the data of the long ones are on record, so that skew is excluded."""
+_APPLY: dict[str, Any] = {"order": {"factor": None}, "task_granularity": {"factor": 0.5}}
+
+_COMPUTED = {
+    "computed": "It computed all that time",
+    "crowded": "It computed longer than its like, and waited for a core besides",
+}
+
+
+def _remedy(seen: View, tools: Tools, long: Mask, usual: Floats) -> _Remedy | None:
+    """Give what to do about the long ones; None where that would save next to nothing.
+
+    Work that others do not have does not vanish: it can be split or begun first. All else can be
+    made to take its like's time.
+    """
+    went = _went(seen, long)
+    if went in _COMPUTED and not same_data(seen, long) and _computed_more(seen, long):
+        return _for_more_work(seen, tools, long, usual, _COMPUTED[went])
+    cost = _as_its_like(seen, tools, long, usual)
+    if cost is None:
+        return None
+    if went == "waited":
+        advice = (
+            "It hardly computed meanwhile: look at what it waited for (a service, a lock, a "
+            "file), and give that a time limit and a retry."
+        )
+    elif went is None:
+        advice = (
+            "Look at what it may have waited for (a service, a lock, a file), and at what its "
+            "input makes the code do."
+        )
+    else:
+        advice = (
+            f"{_COMPUTED[went]}: look at what its input makes the code do (convergence, a bad "
+            "case), and make it as fast as its like."
+        )
+    return _Remedy(cost, advice, None, _APPLY)
+
+
+def _as_its_like(seen: View, tools: Tools, long: Mask, usual: Floats) -> Cost | None:
+    """Price the long ones as if each had taken its group's median."""
+    extra = np.where(long, seen.wall - usual, 0.0)
+    mates = seen.wall[comparable(seen) & ~long & (seen.group == seen.group[long][0])]
+    low, high = np.quantile(mates, (0.9, 0.1)) if len(mates) else (np.nan, np.nan)
+    # It might have taken what any of its mates did.
+    spread = [
+        float(np.maximum(seen.wall[long] - mate, 0.0).sum() / extra[long].sum())
+        for mate in (low, high)
+    ]
+    return by_replay(
+        seen,
+        tools,
+        Cap(long, "wall", np.where(long, usual, np.nan)),
+        Scale(behind(seen, long), "stall", 0.0),
+        bound_s=float(extra.max()),
+        bound_how="the extra time of the longest",
+        how="as if it had taken its group's median",
+        widen=(float(np.fmin(LEAST_OFF[0], spread[0])), float(np.fmax(LEAST_OFF[1], spread[1]))),
+    )
+
+
+def _for_more_work(
+    seen: View, tools: Tools, long: Mask, usual: Floats, computed: str
+) -> _Remedy | None:
+    """Price the same work in pieces like the others, or begun first, whichever is advised."""
+    which = np.flatnonzero(long)
+    median = float(usual[which[0]])
+    most = max(2, min(MOST_PIECES, MOST_NODES // len(which)))
+    pieces = int(np.clip(round(float(np.median(seen.wall[which])) / median), 2, most))
+    group = comparable(seen) & (seen.group == seen.group[which[0]])
+    ahead = (Unpin(group), _First(long))
+    split, first = (_saves(tools, *change) for change in ((Split(long, pieces),), ahead))
+    begin = first >= EASY_SHARE * split > 0.0
+    cost = by_replay(
+        seen,
+        tools,
+        *(ahead if begin else (Split(long, pieces),)),
+        bound_s=float((seen.wall - usual)[long].max()),
+        bound_how="the extra time of the longest",
+        how="as if it had begun first" if begin else f"as if its work were done in {pieces} pieces",
+    )
+    if cost is None:
+        return None
+    if tools.replay is not None:
+        cost = _within_a_task(seen, cost, median)
+    other = "Split as well, it would save" if begin else "Begun first instead, it would save"
+    beside = split if begin else first
+    also = f" {other} {format_seconds(beside)}." if worth_saying(seen, beside) else ""
+    if begin:
+        advice = f"{computed}: begin it before the others.{also}"
+        change = "client.submit(f, item, priority=10)  # the long one first"
+    else:
+        advice = f"{computed}: split it into some {pieces} pieces.{also}"
+        change = f"client.map(f, pieces_of(item))  # the long one in some {pieces} pieces"
+    apply = dict(_APPLY) if begin else dict(reversed(_APPLY.items()))
+    return _Remedy(cost, advice, change, apply)
+
+
+def _saves(tools: Tools, *changes: Change) -> float:
+    saving = tools.replay.saving(*changes) if tools.replay is not None else None
+    return max(0.0, (saving.mid_s or 0.0) if saving is not None else 0.0)
+
+
+def _within_a_task(seen: View, cost: Cost, task_s: float) -> Cost:
+    """Widen the interval by a usual task, and leave out the replay's draws.
+
+    The last pieces need not end together, and what has begun is not interrupted for the one that
+    goes first. The draws take a mate for the long one, and then there is nothing to split.
+    """
+    high = min(LEAST_OFF[1] * cost.seconds, seen.makespan or 0.0)
+    low = max(0.0, min(LEAST_OFF[0] * cost.seconds, cost.seconds - task_s))
+    return replace(
+        cost, fields={**cost.fields, "cost_s_interval80": (round(low, 6), round(high, 6))}
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _First:
+    """The chosen attempts go before all others that are ready."""
+
+    tasks: Mask
+
+    def apply(self, model: Model) -> Model:
+        """Give the model with the change."""
+        nodes = chosen(model, self.tasks)
+        ahead = float(model.priority.min()) - 1.0
+        return replace(model, priority=np.where(nodes, ahead, model.priority))
+
+
+def same_data(seen: View, long: Mask) -> bool:
+    """Say whether the data of the long ones are on record, and no more than the others'."""
     rows = comparable(seen)
-    return bool(grown_with(seen, rows, long_ones(seen, rows)).known[long].all())
+    grown = grown_with(seen, rows, long_ones(seen, rows))
+    return bool((grown.known[long] & (grown.ratio[long] < GROWN)).all())
+
+
+def _computed_more(seen: View, long: Mask) -> bool:
+    """Say whether the long ones used more CPU time than their like; what is unknown counts not."""
+    cpu = seen.number("cpu_s")
+    usual = group_median(seen, cpu, comparable(seen))[seen.group]
+    known = long & ~np.isnan(cpu) & (usual > 0)
+    return bool(known.any() and np.median(cpu[known] / usual[known]) > OUTLIER)
 
 
 def _crowded_out(seen: View, tools: Tools, rows: Mask, long: Mask) -> Mask:
@@ -225,16 +357,24 @@ def _kin(seen: View, rows: Mask, some: Mask) -> Mask:
     return found & some
 
 
-def _waits(seen: View, long: Mask) -> bool:
-    """Say whether the time was mostly spent without computing, though there was a core for it."""
+def _went(seen: View, long: Mask) -> Literal["waited", "computed", "crowded"] | None:
+    """Say where the time went; None where no CPU time is on record.
+
+    Little CPU time on a machine without an idle core may have been a wait for a core: there it
+    counts as computing if it is far more than usual, and no mere trace of it.
+    """
     cpu = seen.number("cpu_s")
-    with np.errstate(invalid="ignore"):
-        known = long & ~np.isnan(cpu)
-        usual = group_median(seen, cpu, comparable(seen))[seen.group]
-        known &= ~(_short_of_cores(seen, long) & (cpu > OUTLIER * usual))
+    known = long & ~np.isnan(cpu)
     if not known.any():
-        return False
-    return bool(cpu[known].sum() < 0.5 * seen.wall[known].sum())
+        return None
+    short_of = known & _short_of_cores(seen, long)
+    usual = group_median(seen, cpu, comparable(seen))[seen.group]
+    with np.errstate(invalid="ignore"):
+        crowded = short_of & (cpu > OUTLIER * usual) & (cpu > TRACE_OF_CPU * seen.wall)
+    told = known & ~crowded
+    if told.any() and cpu[told].sum() < 0.5 * seen.wall[told].sum():
+        return "waited"
+    return "crowded" if short_of.any() else "computed"
 
 
 def _evidence(seen: View, long: Mask, worst: int, ratio: float, n: int) -> tuple[Evidence, ...]:

@@ -23,6 +23,10 @@ _BEAM = 500
 _SHOWN = 5
 _LITTLE_RATIO = 0.01
 """Of the run time: who saves less need not change anything."""
+_OFF_RATIO = 1.25
+"""A price that is further from what the run took is said to be."""
+_FAR_RATIO = 2.0
+"""From a price that is further above what the run took no saving is promised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +68,10 @@ class Choice:
 class Advice:
     """The advised configuration, what it was compared with, and which knobs matter.
 
-    ``baseline`` keeps everything on the home store. ``saving_s`` is against it; ``clear`` is False
+    ``baseline`` keeps everything on the home store. ``saving_s`` is against it, scaled to what the
+    run itself took (``recorded_s``, None where that is not known) where the baseline's price is
+    above that, and None where it is so far above that nothing can be promised; ``clear`` is False
     where the saving is within the model's own error, None where that error is not known.
-    ``recorded_s`` is what the run itself took, None where that is not known.
     """
 
     best: Choice | None
@@ -117,22 +122,28 @@ class Advice:
 
     def _saved(self, best: Choice) -> list[str]:
         """Say what is saved against everything on the home store."""
-        if self.saving_s is None or self.baseline is None:
+        if self.baseline is None:
             return []
         against = self.baseline.to_text()
         if self.baseline == best:
             return ["That is everything on the home store: no other configuration is faster"]
+        if self.saving_s is None:
+            return []
         if self.saving_s < self._little_s(best):
             return [
                 f"Not worth a change: it saves {format_seconds(self.saving_s)}, less than "
                 f"{_LITTLE_RATIO:.0%}, against {against}"
             ]
         word = {True: "", False: " (within the model's error)", None: " (error not known)"}
-        return [f"Saves {format_seconds(self.saving_s)}{word[self.clear]} against {against}"]
+        whole = ""
+        if _over(self.baseline, self.recorded_s) > 1.0:
+            whole = f" of the {format_seconds(self.recorded_s)} that the run took"
+        saved = f"Saves {format_seconds(self.saving_s)}{whole}{word[self.clear]}"
+        return [f"{saved} against {against}"]
 
     def _all_alike(self, best: Choice) -> bool:
         """Say whether any one store for everything is as good as the best configuration."""
-        if self.saving_s is None or len(self.constants) < 2:
+        if self.baseline is None or len(self.constants) < 2:
             return False
         longest_s = max(choice.makespan_s for choice in self.constants)
         return longest_s - best.makespan_s < self._little_s(best)
@@ -294,16 +305,55 @@ def advise(
             notes.append(f"everything on {store} cannot be priced: no copy there was measured")
     home = [c for c in constants if dict(c.stores)[costs.stages[0].name] == costs.home]
     best, baseline = ranked[0], home[0] if home else None
-    saving = baseline.makespan_s - best.makespan_s if baseline else None
+    notes += _off(best, baseline, recorded_s)
     dropped = len(rows) - len(good)
     if dropped:
         notes.append(f"{dropped} of {len(rows)} configurations need a copy that was not measured")
     return Advice(
-        *(best, ranked, baseline, tuple(constants), saving, _clear(best, baseline)),
+        *(best, ranked, baseline, tuple(constants), _saving_s(best, baseline, recorded_s)),
+        _clear(best, baseline),
         _rule(costs, rows, places, seconds),
         *(len(rows), whole, _evidence(costs, rows[order[0]], int(places[order[0]])), tuple(notes)),
         recorded_s=recorded_s,
     )
+
+
+def _over(baseline: Choice, recorded_s: float | None) -> float:
+    """Give the price of everything on the home store as a part of what the run took."""
+    return baseline.makespan_s / recorded_s if recorded_s else 1.0
+
+
+def _saving_s(best: Choice, baseline: Choice | None, recorded_s: float | None) -> float | None:
+    """Give what may be promised: never more than the run took, nor from a price far above it."""
+    if baseline is None:
+        return None
+    over = _over(baseline, recorded_s)
+    saving_s = baseline.makespan_s - best.makespan_s
+    if over > _FAR_RATIO and saving_s > 0:
+        return None
+    return saving_s / max(over, 1.0)
+
+
+def _off(best: Choice, baseline: Choice | None, recorded_s: float | None) -> list[str]:
+    """Say by how much the price of everything on the home store is off from what the run took."""
+    if baseline is None or not recorded_s:
+        return []
+    over = _over(baseline, recorded_s)
+    if 1 / _OFF_RATIO <= over <= _OFF_RATIO:
+        return []
+    more, way = ("more", "pessimistic") if over > 1 else ("fewer", "optimistic")
+    store = baseline.stores[0][1]
+    said = (
+        f"everything on {store} is priced at {format_seconds(baseline.makespan_s)}, {over:.2g} x "
+        f"the {format_seconds(recorded_s)} that this run took: the model is {way} by that, or the "
+        f"run had its data elsewhere, or {more} nodes or tasks at once"
+    )
+    if best == baseline or over <= 1:
+        return [said]
+    if over > _FAR_RATIO:
+        return [f"no saving is promised, as {said}"]
+    saved_s = format_seconds(baseline.makespan_s - best.makespan_s)
+    return [f"the saving is scaled to this run from {saved_s}, as {said}"]
 
 
 def _clear(best: Choice, baseline: Choice | None) -> bool | None:

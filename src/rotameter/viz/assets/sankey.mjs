@@ -38,20 +38,78 @@ export function columns(flow) {
   return { last, at: column.map((c, i) => (leads.has(i) ? c : last)) };
 }
 
+// What all names begin with: up to a joint between their parts, else as far as it goes.
+function beginnings(names) {
+  let same = 0;
+  while (names.every((name) => same < name.length - 1 && name[same] === names[0][same])) same += 1;
+  const joint = Math.max(...[..."_-./: "].map((sign) => names[0].lastIndexOf(sign, same - 1))) + 1;
+  return [...new Set([joint, same])].filter((length) => length > 0);
+}
+
+// Names as far as there is room, with a number that no other one of `taken` has.
+function numbered(items, taken) {
+  const number = new Map();
+  const used = new Set(taken);
+  return items.map(([i, { label, limit }]) => {
+    const text = (n) => `${[...label].slice(0, Math.max(limit - 2 - String(n).length, 1)).join("")}… ${n}`;
+    if (!number.has(label)) {
+      let n = 1;
+      while (used.has(text(n))) n += 1;
+      number.set(label, text(n));
+      used.add(text(n));
+    }
+    return [i, number.get(label)];
+  });
+}
+
+// Short names, each within its limit. Different names that would read the same lose what they
+// have in common first; where they still read the same they are numbered.
+export function distinct(items) {
+  const short = items.map(({ label, limit, kind }) => brief(label, limit, kind));
+  const alike = new Map();
+  short.forEach((text, i) => alike.set(text, [...(alike.get(text) || []), i]));
+  const taken = new Set(short);
+  for (const [text, places] of alike) {
+    const names = [...new Set(places.map((i) => items[i].label))];
+    if (names.length < 2 || text === "") continue;
+    const cut = (length) => new Map(places.map((i) => [i, shorten(`…${items[i].label.slice(length)}`, items[i].limit)]));
+    const tells = (made) => {
+      const of = new Map();
+      for (const [i, name] of made) of.set(name, new Set(of.get(name)).add(items[i].label));
+      return [...of].every(([name, labels]) => labels.size === 1 && !taken.has(name));
+    };
+    const made = beginnings(names).map(cut).find(tells) || numbered(places.map((i) => [i, items[i]]), taken);
+    for (const [i, name] of made) {
+      short[i] = name;
+      taken.add(name);
+    }
+  }
+  return short;
+}
+
 // Labels as long as their column has room.
 function flowLabels(flow, width) {
   const { last, at } = columns(flow);
   const room = (width - 40) / last / 7.4 - 2;
-  return flow.nodes.map((node, i) => {
+  const wanted = flow.nodes.map((node, i) => {
     const many = node.members > 1 && room >= 14 ? ` ×${node.members.toLocaleString("en")}` : "";
     const end = node.again !== null ? " again" : many;
     // Labels of the last column stand to its left, where those of the one before may stand too.
     const meets = flow.links.some((link) => (link.from === i || link.to === i) && at[link.from] === last - 1 && at[link.to] === last);
     const share = last < 2 || at[i] < last - 1 ? 1 : meets ? 0.5 : 0.75;
     const limit = Math.floor(Math.min(room * share, 36)) - end.length;
-    if (limit < 4) return room < 5 ? "" : safe(brief(node.label, Math.max(Math.floor(room / 2), 5), node.kind));
-    return safe(brief(node.label, limit, node.kind) + end);
+    const few = limit < 4;
+    return { label: node.label, kind: node.kind, limit: few ? Math.max(Math.floor(room / 2), 5) : limit, end: few ? "" : end, shown: !few || room >= 5 };
   });
+  const named = wanted.filter((item) => item.shown);
+  const short = distinct(named);
+  named.forEach((item, i) => { item.text = safe(short[i] + item.end); });
+  return wanted.map((item) => item.text || "");
+}
+
+// A whole name, in lines of so many signs.
+function wrapped(label, width = 80) {
+  return label.match(new RegExp(`.{1,${width}}`, "gsu")).map(safe).join("<br>");
 }
 
 function linkText(link, flow) {
@@ -83,7 +141,7 @@ export function flowFigure(flow, theme, width = 1200) {
       label: flowLabels({ ...flow, links: kept }, width),
       color: flow.nodes.map((n) => (n.kind === "tasks" ? theme.g0 : theme.i0)),
       customdata: flow.nodes.map(
-        (n) => `${safe(shorten(n.label, 80))}<br>${n.members.toLocaleString("en")} ${n.kind === "tasks" ? "tasks" : "data objects"}${n.stage === null ? "" : `, stage ${n.stage}`}${n.again === null ? "" : "<br>drawn again here: a link leads back to it"}`,
+        (n) => `${wrapped(n.label)}<br>${n.members.toLocaleString("en")} ${n.kind === "tasks" ? "tasks" : "data objects"}${n.stage === null ? "" : `, stage ${n.stage}`}${n.again === null ? "" : "<br>drawn again here: a link leads back to it"}`,
       ),
       hovertemplate: "%{customdata}<extra></extra>",
       pad: 16,

@@ -82,7 +82,11 @@ def spread(
     np.add.at(steps, (row, first + 1), rate)
     np.add.at(steps, (row, last), -rate)
     between: Floats = np.maximum(np.cumsum(steps, axis=1)[:, :bins], 0.0)
-    between[between < 1e-9 * max(float(made.max(initial=0.0)), 1.0)] = 0.0
+    # What rounding leaves where nothing is.
+    count = np.zeros((rows, bins + 1), np.int64)
+    np.add.at(count, (row, first + 1), 1)
+    np.add.at(count, (row, last), -1)
+    between[np.cumsum(count, axis=1)[:, :bins] == 0] = 0.0
     return made + between
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["KIND_WORDS", "path_of_run"]
 
 KIND_WORDS = {
-    "compute": "computing",
+    "compute": "running",  # A task ran; how much of that it computed, CPU time tells.
     "read": "reading",
     "write": "writing",
     "transfer": "transfer between workers",
