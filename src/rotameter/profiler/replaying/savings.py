@@ -232,7 +232,8 @@ class Replayer:
     def _replicates(
         self, model: Model, other: Model, changes: tuple[Change, ...], seed: int
     ) -> list[float]:
-        count = min(REPLICATES, NODES_A_CALL // max(1, model.n))
+        # Each is replayed twice; a change may split a task into as many as there are cores.
+        count = min(REPLICATES, 2 * NODES_A_CALL // max(1, model.n + other.n))
         if count < FEWEST:
             return []
         same = _same_nodes(model, other)
