@@ -112,6 +112,14 @@ def test_numbers_that_are_none_are_null(value):
     assert row["bytes"] is None and row["ops"] is None
 
 
+@pytest.mark.parametrize("value", [b"nan", b"-5", b"1,5E+06", b"1e999", b"x"])
+def test_numbers_that_are_none_are_said(value):
+    words = read(GRAPH.replace(b"104", value).replace(b"300", value)).warnings
+    for name in ("data_volume", "size"):
+        assert sum(f"values of {name} that are no number" in word for word in words) == 1
+    assert not any("no number" in word for word in read(GRAPH).warnings)
+
+
 def test_scale_from_the_name_only_for_one_graph():
     one = read(GRAPH, "run_data_scale_2.0.graphml")
     assert one.meta["scale"] == {"data": 2.0}

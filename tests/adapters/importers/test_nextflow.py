@@ -15,6 +15,7 @@ from rotameter.adapters.importers.inputs import open_members
 from rotameter.adapters.importers.nextflow import Importer
 from rotameter.adapters.importers.reading import sniff
 from rotameter.errors import BadInput
+from rotameter.profiler.stats import stats
 from rotameter.testing import check_importer, import_bytes
 from rotameter.values import Head
 
@@ -208,6 +209,14 @@ def test_cached_rows_keep_needs_and_lose_what_was_used_before():
     assert row["submitted_ns"] is row["cpu_s"] is row["read_bytes"] is None
 
 
+def test_the_words_on_cached_rows_agree_with_the_sums():
+    made = trace(HUMAN.replace(b"COMPLETED", b"CACHED"))
+    totals = stats(made)
+    assert totals["sums"]["wall_s"]["sum"] == 14 + 3600 and totals["task_wall_s"] == 3600
+    (said,) = [word for word in made.warnings if "from the cache" in word]
+    assert "durations and peaks are kept (sums.wall_s holds them, task_wall_s does not)" in said
+
+
 def test_how_attempts_end():
     line = "{0}\t{1}\t{2}\t{3}\t2024-01-01 00:0{0}:00.000\t30s\t20s\t-\t-\t4 GB\t{4}\n"
     data = "hash\tname\tstatus\texit\tsubmit\tduration\trealtime\t%cpu\tpeak_rss\tmemory\ttime\n"
@@ -278,6 +287,80 @@ def test_empty_and_header_only():
     assert len(made.tasks) == 0 and any("only its header" in word for word in made.warnings)
     with pytest.raises(BadInput, match="not a Nextflow trace"):
         trace("a\tb\n1\t2\n")
+
+
+ROW = (
+    "{0}\tab/00000{0}\t10\tA (s{0})\tCOMPLETED\t0\t2024-03-01 10:00:00.000\t29s\t14s\t9%\t"
+    "1 MB\t2 MB\t{1}"
+)
+
+
+def open_end(made) -> list[str]:
+    return [word for word in made.warnings if "no end" in word]
+
+
+@pytest.mark.parametrize(
+    ("last", "size", "said"),
+    [
+        ("1 GB\t1", None, "is cut"),
+        ("1 GB\t1 G", None, "is cut"),
+        ("1 GB\t1.", None, "is cut"),
+        ("1 GB\t", None, "is cut"),
+        ("1 GB\t1 GB", 1 << 30, None),
+        ("1 GB\t468 B", 468, None),
+        ("1 GB\t0", 0, None),
+        ("1 GB\t-", None, None),
+    ],
+)
+def test_a_last_value_that_is_cut_is_unknown(last, size, said):
+    made = trace(DEFAULT + ROW.format(1, "1 KB\t5 KB\n") + ROW.format(2, last))
+    assert made.table("tasks")["write_bytes"].to_pylist() == [5120, size]
+    words = open_end(made)
+    assert len(words) == (said is not None) and all(said in word for word in words)
+    assert not open_end(trace(DEFAULT + ROW.format(1, "1 KB\t5 KB\n") + ROW.format(2, last) + "\n"))
+
+
+def test_a_last_value_of_which_it_cannot_be_told_is_kept_and_said():
+    made = trace(RAW + RAW.split(b"\n")[1].replace(b"/000001", b"/000002")[:-1])
+    assert made.table("tasks")["queue"].to_pylist() == ["long", "lon"]
+    assert "may be cut" in open_end(made)[0]
+    head = "name\thash\tstatus\trealtime\twchar\n"
+    made = trace(head + "a\tab/000001\tCOMPLETED\t900\t4096\nb\tab/000002\tCOMPLETED\t900\t40")
+    assert made.table("tasks")["write_bytes"].to_pylist() == [4096, 40]
+    assert "may be cut" in open_end(made)[0]
+
+
+@pytest.mark.parametrize("value", ["1h 3m", "4m 3", "4m 3s", "10ms", "2"])
+def test_a_last_duration(value):
+    head = "name\thash\tstatus\trchar\trealtime\n"
+    text = head + f"a\tab/000001\tCOMPLETED\t4 KB\t2h\nb\tab/000002\tCOMPLETED\t4 KB\t{value}"
+    made = trace(text)
+    cut = value[-1] in "0123456789"
+    assert (made.table("tasks")["wall_s"][1].as_py() is None) == cut
+    assert len(open_end(made)) == (cut or value == "1h 3m")
+
+
+def test_a_last_time_shorter_than_the_others_is_cut():
+    head = "name\thash\tstatus\trealtime\tcomplete\n"
+    for value, known in (("1700000012000", True), ("17000000120", False)):
+        made = trace(
+            f"{head}a\tab/000001\tCOMPLETED\t900\t1700000002000\nb\tab/2\tCOMPLETED\t900\t{value}"
+        )
+        assert (made.table("tasks")["ended_ns"][1].as_py() is not None) == known
+        assert len(open_end(made)) == (not known)
+
+
+def test_cells_in_quotes():
+    lines = (DEFAULT + ROW.format(1, "1 KB\t5 KB\n")).rstrip("\n").split("\n")
+    for mark in ",;\t":
+        text = "".join(mark.join(f'"{c}"' for c in line.split("\t")) + "\n" for line in lines)
+        made = trace(text.replace("A (s1)", f"A (s1{mark} s2)"))
+        (row,) = made.table("tasks").to_pylist()
+        assert (
+            row["task_id"] == "A (s1{} s2)".format(mark.replace("\t", " "))
+            and row["write_bytes"] == 5120
+        )
+        assert not made.warnings, made.warnings
 
 
 def test_lines_before_the_header_do_not_vanish():

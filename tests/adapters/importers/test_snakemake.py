@@ -108,6 +108,38 @@ def test_the_clock_stands_in_for_seconds():
     assert rows(data)[0]["wall_s"] == 93784.0
 
 
+def test_a_file_without_seconds_has_the_clock():
+    text = "h:m:s\tmax_rss\n1 day, 1:00:00\t100.00\n0:00:05\t7.00\n"
+    assert [row["wall_s"] for row in rows(text)] == [90000.0, 5.0]
+    assert rows(text)[0]["peak_memory_bytes"] == 100 * MIB
+    assert Importer().sniff(Head("a.tsv", text.encode())) >= 0.9
+    assert rows("s\tmax_rss\n5.0000\t7.00\n")[0]["wall_s"] == 5.0
+    for other in ("s\tprice\n1\t2\n", "h:m:s\n0:00:01\n", "s\tmax_rss\n1\t2\n"):
+        assert Importer().sniff(Head("a.tsv", other.encode())) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("last", "cpu_s", "said"),
+    [("36.29", 36.29, None), ("36.2", 22.5, "is cut"), ("3", 22.5, "is cut"), ("NA", 22.5, None)],
+)
+def test_a_last_value_that_is_cut_is_unknown(last, cpu_s, said):
+    line = f"45.0000\t0:00:45\t512.25\t9\t9\t9\t1.00\t2.00\t50.00\t{last}"
+    made = trace(PLAIN.split("\n")[0] + "\n" + line)
+    assert made.table("tasks")["cpu_s"][0].as_py() == cpu_s
+    words = [word for word in made.warnings if "no end" in word]
+    assert len(words) == (said is not None) and all(said in word for word in words)
+
+
+def test_where_it_cannot_be_told_the_last_value_is_kept():
+    header = PLAIN.split("\n")[0]
+    line = "45\t0:00:45\t512\t9\t9\t9\t1\t2\t50\t{}"
+    made = trace(f"{header}\n{line.format(36)}\n{line.format(4)}")
+    assert made.table("tasks")["cpu_s"].to_pylist() == [36.0, 4.0]
+    assert sum("may be cut" in word for word in made.warnings) == 1
+    made = trace(LINES.rstrip("\n"), "a.jsonl")
+    assert len(made.tasks) == 2 and not [word for word in made.warnings if "no end" in word]
+
+
 def test_bad_records_are_refused_with_their_line():
     header = PLAIN.split("\n")[0]
     made = trace(

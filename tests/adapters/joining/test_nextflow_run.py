@@ -177,6 +177,19 @@ def test_a_killed_run_without_a_trace(run):
     assert any("not closed" in word for word in trace.warnings)
 
 
+def test_a_task_of_the_log_alone_is_said_to_have_the_figures_of_its_folder(run):
+    (run / "results/pipeline_info/execution_trace.txt").write_text(
+        "\n".join(line for line in TRACE.split("\n") if "A (1)" not in line)
+    )
+    trace = rotameter.open(run)
+    assert by_id(trace)["A (1)"]["wall_s"] == 80.123
+    (said,) = [word for word in trace.warnings if "in no trace" in word]
+    assert ": 1, figures from work folders" in said
+    (run / "work/ab/01234500ff/.command.trace").unlink()
+    (said,) = [word for word in rotameter.open(run).warnings if "in no trace" in word]
+    assert said.endswith(": 1, without figures")
+
+
 def test_a_trace_beside_the_accounting_of_its_jobs_is_a_run(tmp_path):
     (tmp_path / "trace.txt").write_text(TRACE)
     (tmp_path / "sacct.txt").write_text(SACCT)

@@ -215,6 +215,90 @@ def test_metadata_with_impossible_times_yields_to_the_log(run):
     assert (row["started_ns"], row["ended_ns"]) == ((T0 + 5) * 10**9, (T0 + 7) * 10**9)
 
 
+def again(run: Run, gap_s: float, **first: str) -> None:
+    """Make a run of a `run:` rule and, ``gap_s`` later, another: its record has the old start."""
+    run.log(block(stamp(0), "merge", 1, "m.txt", **first), done(stamp(4), "merge", 1),
+            block(stamp(4), "nn", 2, "n.txt"), done(stamp(5), "nn", 2))  # fmt: skip
+    run.log(block(stamp(gap_s), "merge", 1, "m.txt"), done(stamp(gap_s + 3), "merge", 1),
+            block(stamp(gap_s + 3), "nn", 2, "n.txt"), done(stamp(gap_s + 4), "nn", 2),
+            name="2023-11-15T221320.000000")  # fmt: skip
+    run.metadata("m.txt", "merge", 4.375, gap_s + 3.568, job_hash=1)
+    run.metadata("n.txt", "nn", gap_s + 3.598, gap_s + 4.599, job_hash=2)
+
+
+@pytest.mark.parametrize("gap_s", [29, 90, 7229])
+@pytest.mark.parametrize("offset", [None, "+00:00"])
+def test_a_record_with_the_start_of_the_run_before_is_joined_by_its_end(run, gap_s, offset):
+    again(run, gap_s)
+    trace = run.open(**({"utc_offset": offset} if offset else {}))
+    made = tries(trace)
+    assert set(made) == {("m.txt", 1), ("m.txt", 2), ("n.txt", 1), ("n.txt", 2)}
+    assert made["m.txt", 1]["ended_ns"] - made["m.txt", 1]["started_ns"] == 4 * 10**9
+    second = made["m.txt", 2]
+    assert second["started_ns"] == (T0 + gap_s) * 10**9
+    assert second["ended_ns"] - second["started_ns"] == pytest.approx(3.568e9, abs=1e6)
+    assert made["n.txt", 2]["started_ns"] == pytest.approx((T0 + gap_s + 3.598) * 1e9, abs=1e6)
+    assert trace.meta["join"]["conflicts"] == {"started_ns": 1}
+    assert not trace.meta["join"]["unmatched"]
+    assert all(zone["utc_offset_s"] == 0 for zone in trace.meta["join"]["zones"].values())
+
+
+def test_the_start_of_the_run_before_is_not_that_of_a_run_whose_log_is_gone(run):
+    again(run, 5000)
+    (run.folder / ".snakemake/log/2023-11-15T221320.000000.snakemake.log").unlink()
+    made = tries(run.open(utc_offset="+00:00"))
+    assert made["m.txt", 1]["ended_ns"] == (T0 + 4) * 10**9
+    assert made["m.txt", 2]["started_ns"] is None
+    assert made["m.txt", 2]["ended_ns"] == pytest.approx((T0 + 5003.568) * 1e9, abs=1e6)
+
+
+def test_an_output_with_an_older_date_is_still_of_its_job(run):
+    run.log(block(stamp(5), "get", 1, "out/a"), done(stamp(9), "get", 1))
+    run.metadata("out/a", "get", 5.2, -90_000)
+    (row,) = tries(run.open()).values()
+    assert (row["started_ns"], row["ended_ns"]) == ((T0 + 5) * 10**9, (T0 + 9) * 10**9)
+
+
+def message(at: str, jobid: int, text: str, reason: str) -> str:
+    return f"{at}\nJob {jobid}: {text}\nReason: {reason}\n"
+
+
+@pytest.mark.parametrize("reason", ["Missing output files: all x.txt; y", "Forced execution"])
+def test_runs_of_a_rule_with_a_message_are_attempts_of_one_task(run, reason):
+    run.log(message(stamp(0), 7, "merging it all", reason), done(stamp(4), "merge", 7))
+    run.log(message(stamp(40), 9, "merging it all", "Forced execution"),
+            done(stamp(44), "merge", 9), name="2023-11-15T221320.000000")  # fmt: skip
+    run.metadata("all x.txt", "merge", 4.1, 44.6)
+    made = tries(run.open(utc_offset="+00:00"))
+    assert set(made) == {("all x.txt", 1), ("all x.txt", 2)}
+    assert made["all x.txt", 1]["started_ns"] == T0 * 10**9
+    assert made["all x.txt", 2]["started_ns"] == (T0 + 40) * 10**9
+
+
+def test_a_failed_try_of_a_rule_with_a_message_is_of_the_same_task(run):
+    run.log(message(stamp(0), 7, "merging", "Forced execution"), failed(stamp(2), "merge", 7, 1),
+            "Trying to restart job 7.\n",
+            message(stamp(2), 7, "merging", "Forced execution"),
+            done(stamp(6), "merge", 7))  # fmt: skip
+    run.metadata("all.txt", "merge", 2.1, 5.9)
+    made = tries(run.open(utc_offset="+00:00"))
+    assert {key: row["outcome"] for key, row in made.items()} == {
+        ("all.txt", 1): "failed",
+        ("all.txt", 2): "ok",
+    }
+
+
+def test_jobs_that_share_a_message_are_not_taken_for_one(run):
+    run.log(message(stamp(0), 7, "sorting", "Forced"), message(stamp(0), 8, "sorting", "Forced"),
+            done(stamp(4), "sort", 7), done(stamp(9), "sort", 8))  # fmt: skip
+    run.metadata("a.txt", "sort", 0.1, 3.9, job_hash=1)
+    run.metadata("b.txt", "sort", 0.1, 8.9, job_hash=2)
+    run.log(message(stamp(40), 7, "sorting", "Forced"), done(stamp(44), "sort", 7),
+            name="2023-11-13T221320.000000")  # fmt: skip
+    made = tries(run.open(utc_offset="+00:00"))
+    assert {("a.txt", 1), ("b.txt", 1)} <= set(made) and len(made) == 3
+
+
 def test_repeats_add_up(run):
     local_run(run)
     more = "3.00\t0:00:03\t30.00\t9\t9\t9\t1.00\t2.00\t50.00\t1.00\n"

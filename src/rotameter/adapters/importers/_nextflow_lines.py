@@ -6,6 +6,7 @@ one reading fits the kinds of the columns; otherwise the row is refused.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ class Header:
 
     columns: tuple[str, ...]
     separator: str
+    quoted: bool = False
+    """Whether its cells stand in quotes: Nextflow never writes them, tables made of traces do."""
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -40,7 +43,14 @@ class Header:
 
     def split(self, line: str) -> list[str]:
         """Cut a line at the separator."""
-        return line.split(self.separator)
+        return _unquoted(line, self.separator) if self.quoted else line.split(self.separator)
+
+
+def _unquoted(line: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=separator), [""])
+    except csv.Error:
+        return line.split(separator)
 
 
 @dataclass(frozen=True)
@@ -74,14 +84,17 @@ def find_header(line: str, *, sure: bool = False) -> Header | None:
         return None
     line = line.rstrip("\r")
     gap = _GAP.search(line)
-    for separator in dict.fromkeys(("\t", ",", ";", "|", gap[0] if gap else "\t")):
-        columns = tuple(part.strip() for part in line.split(separator))
+    plain = dict.fromkeys(("\t", ",", ";", "|"))
+    ways = [(mark, False) for mark in plain] + [(mark, True) for mark in plain if '"' in line]
+    for separator, quoted in [*ways, (gap[0] if gap else "\t", False)]:
+        parts = _unquoted(line, separator) if quoted else line.split(separator)
+        columns = tuple(part.strip() for part in parts)
         known = {c for c in columns if c in FIELDS}
         own = len(known) >= _KNOWN or len(known) == len(columns)
         if _enough(known) and (not sure or (own and known & _TELLING)):
             if len(known) < sum(c in FIELDS for c in columns):
                 return None
-            return Header(columns, separator)
+            return Header(columns, separator, quoted)
     return None
 
 

@@ -7,11 +7,12 @@ The forms: ``Duration``, ``MemoryUnit`` and ``TraceRecord`` of Nextflow. Memory 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from rotameter.adapters.importers.times import binary_bytes, local_ns, number
 
-__all__ = ["FIELDS", "TEXTS", "Bad", "is_null", "parse"]
+__all__ = ["FIELDS", "TEXTS", "Bad", "Seen", "is_null", "parse"]
 
 FIELDS: dict[str, str] = {
     **dict.fromkeys(("task_id", "hash", "native_id", "status", "hostname"), "word"),
@@ -160,3 +161,71 @@ def parse(column: str, text: str) -> object:
     if is_null(text):
         return None
     return _PARSERS[FIELDS[column]](text)
+
+
+_LOOKED = 200
+_HUMAN = re.compile(r".*\d ?(?:[kKMGTPEZY]?B|ms|[smhd]|%)")
+_FORMS = {
+    # What nothing can follow, in the human form.
+    "mem": re.compile(r"0|\d+(?:[.,]\d+)? ?[kKMGTPEZY]?B"),
+    "time": re.compile(r"(?:.* )?\d+(?:[.,]\d+)?m?s"),
+    "perc": re.compile(r".*%"),
+    "date": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"),
+}
+_STATUSES = frozenset(("COMPLETED", "FAILED", "CACHED", "ABORTED", "RUNNING", "SUBMITTED", "NEW"))
+
+
+class Seen:
+    """How the rows before write their values: what tells whether the very last one is whole."""
+
+    def __init__(self) -> None:
+        self._human = False
+        self._looked = 0
+        self._sizes: set[int] = set()
+
+    def add(self, fields: Mapping[str, str]) -> None:
+        """Take a whole row in."""
+        if not fields:
+            return
+        if not self._human and self._looked < _LOOKED:
+            self._human, self._looked = _is_human(fields), self._looked + 1
+        last = next(reversed(fields.values())).strip()
+        if not is_null(last) and len(self._sizes) < 3:
+            self._sizes.add(len(last))
+
+    def cut(self, fields: Mapping[str, str]) -> bool | None:
+        """Say whether the last value of a row is cut; None if that cannot be told.
+
+        Examples
+        --------
+        >>> seen = Seen()
+        >>> seen.add({"rchar": "1 GB", "wchar": "5 KB"})
+        >>> [seen.cut({"rchar": "1 GB", "wchar": text}) for text in ("1", "1 G", "1 GB")]
+        [True, True, False]
+        >>> Seen().cut({"rchar": "12345", "wchar": "1"}) is None
+        True
+        """
+        column, text = next(reversed(fields.items()))
+        kind, text = FIELDS.get(column), text.strip()
+        if text == "-":
+            return False
+        if kind in ("date", "word") and column in ("submit", "start", "complete", "hash"):
+            if len(self._sizes) == 1:
+                return len(text) < min(self._sizes)
+            return False if _FORMS["date"].fullmatch(text) else None
+        if column == "status":
+            return text not in _STATUSES
+        form = _FORMS.get(kind or "")
+        whole = form is not None and form.fullmatch(text) is not None
+        before = dict(list(fields.items())[:-1])
+        if form is None or not (self._human or _is_human(before)):
+            return False if whole and text != "0" else None
+        if whole:
+            return False
+        # "1h 3m" may be all, or the beginning of "1h 3m 20s".
+        return None if kind == "time" and text[-1:] in "mhd" else True
+
+
+def _is_human(fields: Mapping[str, str]) -> bool:
+    kinds = ("mem", "time", "perc")
+    return any(FIELDS.get(c) in kinds and _HUMAN.fullmatch(t.strip()) for c, t in fields.items())

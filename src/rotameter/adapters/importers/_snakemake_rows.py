@@ -14,14 +14,14 @@ from typing import Any
 
 from rotameter.profiler.live.redact import redact
 
-__all__ = ["RESOURCES", "amount", "make", "mapping", "requests"]
+__all__ = ["MEASURED", "NULLS", "RESOURCES", "amount", "make", "mapping", "requests"]
 
 Warn = Callable[[str], None]
 
-_NULLS = frozenset(("", "NA", "-", "None", "null", "nan", "NaN", "<TBD>"))
+NULLS = frozenset(("", "NA", "-", "None", "null", "nan", "NaN", "<TBD>"))
 _MIB = 1 << 20
 _MEMORY = ("max_rss", "max_vms", "max_uss", "max_pss")
-_MEASURED = (*_MEMORY, "io_in", "io_out", "mean_load", "cpu_time")
+MEASURED = (*_MEMORY, "io_in", "io_out", "mean_load", "cpu_time")
 _LITERAL_CHARS = 1 << 16
 _KEPT = 200
 _PAIR = re.compile(r"'([^']{1,80})': (?:'([^']{0,200})'|([-\w.+]{1,40}))")
@@ -49,7 +49,7 @@ def amount(value: object) -> float | None:
     if value is None or isinstance(value, bool):
         return None
     if isinstance(value, str):
-        if value.strip() in _NULLS:
+        if value.strip() in NULLS:
             return None
         value = value.strip().replace(",", ".")
     if not isinstance(value, (str, int, float)):
@@ -131,7 +131,7 @@ def requests(resources: Mapping[str, Any]) -> dict[str, Any]:
             found[column] = known[0]
     for column, name in (("queue", "slurm_partition"), ("account", "slurm_account")):
         text = resources.get(name)
-        if isinstance(text, str) and text not in _NULLS:
+        if isinstance(text, str) and text not in NULLS:
             found[column] = redact(text)[:_KEPT]
     return found
 
@@ -160,7 +160,7 @@ def make(record: Mapping[str, Any], warn: Warn) -> dict[str, Any]:
     value = _measured(record, warn)
     rule = record.get("rule_name")
     row: dict[str, Any] = {
-        "group": redact(rule)[:_KEPT] if isinstance(rule, str) and rule not in _NULLS else None,
+        "group": redact(rule)[:_KEPT] if isinstance(rule, str) and rule not in NULLS else None,
         "wall_s": wall,
         "cpu_s": value["cpu_time"],
         "outcome": "ok",
@@ -197,7 +197,7 @@ def _clock(text: object) -> float | None:
 
 def _measured(record: Mapping[str, Any], warn: Warn) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
-    for name in _MEASURED:
+    for name in MEASURED:
         try:
             found[name] = amount(record.get(name))
         except ValueError:
@@ -207,7 +207,7 @@ def _measured(record: Mapping[str, Any], warn: Warn) -> dict[str, float | None]:
     if known and not any(known):
         # Over before the first reading: zeros that were never measured.
         warn("jobs that ended before the first reading: their zeros are unknown, not measured")
-        for name in _MEASURED:
+        for name in MEASURED:
             if name in _MEMORY or not found[name]:
                 found[name] = None
     for name in ("max_rss", "io_in", "io_out"):

@@ -132,7 +132,7 @@ def _kind(node: Node) -> str | None:
 def _node(node: Node, kind: str, prefix: str, build: Builder) -> None:
     name = clean_name(prefix + node.name)
     if kind == "file":
-        build.add("objects", {"object": name, "size_bytes": _whole(node.data, _SIZE)})
+        build.add("objects", {"object": name, "size_bytes": _whole(node.data, _SIZE, build)})
         return
     given = _first(node.data, _GROUP)
     build.add(
@@ -140,7 +140,7 @@ def _node(node: Node, kind: str, prefix: str, build: Builder) -> None:
         {
             "task_id": name,
             "group": clean_name(given) if given else _group(node.name),
-            "wall_s": _number(node.data, _WALL),
+            "wall_s": _number(node.data, _WALL, build),
             "outcome": "unknown",
             "source": "graphml",
         },
@@ -169,8 +169,8 @@ def _edge(edge: Edge, kinds: dict[str, str], prefix: str, build: Builder) -> Non
     if write and kinds[str(edge.target)] == "task":
         build.add("deps", {"task_id": target, "depends_on": source})
         return
-    volume, ops = _whole(edge.data, _VOLUME), _whole(edge.data, _OPS)
-    access = _number(edge.data, _ACCESS)
+    volume, ops = _whole(edge.data, _VOLUME, build), _whole(edge.data, _OPS, build)
+    access = _number(edge.data, _ACCESS, build)
     if ops is None and volume is not None and access:
         ops = max(1, round(volume / access)) if volume else 0
         build.warn("ops are worked out: data volume / access size")
@@ -182,9 +182,9 @@ def _edge(edge: Edge, kinds: dict[str, str], prefix: str, build: Builder) -> Non
             "medium": "file",
             "op": "write" if write else "read",
             "bytes": volume,
-            "footprint_bytes": _whole(edge.data, _FOOTPRINT),
+            "footprint_bytes": _whole(edge.data, _FOOTPRINT, build),
             "ops": ops,
-            "busy_s": _number(edge.data, _BUSY),
+            "busy_s": _number(edge.data, _BUSY, build),
         },
     )
 
@@ -193,17 +193,20 @@ def _first(data: dict[str, str], names: tuple[str, ...]) -> str | None:
     return next((data[name] for name in names if data.get(name)), None)
 
 
-def _number(data: dict[str, str], names: tuple[str, ...]) -> float | None:
-    text = _first(data, names)
-    if text is None:
+def _number(data: dict[str, str], names: tuple[str, ...], build: Builder) -> float | None:
+    name = next((name for name in names if data.get(name)), None)
+    if name is None:
         return None
     try:
-        value = float(text)
+        value = float(data[name])
     except ValueError:
-        return None
-    return value if math.isfinite(value) and 0 <= value < _LIMIT else None
+        value = math.nan
+    if math.isfinite(value) and 0 <= value < _LIMIT:
+        return value
+    build.warn(f"values of {name} that are no number, negative or beyond all bounds are unknown")
+    return None
 
 
-def _whole(data: dict[str, str], names: tuple[str, ...]) -> int | None:
-    value = _number(data, names)
+def _whole(data: dict[str, str], names: tuple[str, ...], build: Builder) -> int | None:
+    value = _number(data, names, build)
     return None if value is None else round(value)

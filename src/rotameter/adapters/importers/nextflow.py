@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rotameter.adapters.importers._nextflow_end import End, watch
 from rotameter.adapters.importers._nextflow_lines import Header, Record, find_header, records
 from rotameter.adapters.importers._nextflow_part import Part
 from rotameter.adapters.importers._nextflow_rows import ENERGY, Attempt, chain, link, make
-from rotameter.adapters.importers._nextflow_values import is_null
+from rotameter.adapters.importers._nextflow_values import Seen, is_null
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
 from rotameter.errors import BadInput
@@ -95,7 +97,8 @@ class Importer:
             If it is no trace.
         """
         header, counts = None, Counter[str]()
-        for columns, record in records(file.lines()):
+        watched, end = watch(file)
+        for columns, record in _settled(records(watched.lines()), end, build):
             header = columns
             build.records_in += 1
             made = self._attempt(file, build, record)
@@ -170,6 +173,29 @@ class Importer:
             build.local = True
 
 
+def _settled(
+    found: Iterator[tuple[Header, Record]], end: End, build: Builder
+) -> Iterator[tuple[Header, Record]]:
+    """Give the rows as they are, the last value of a file that ends inside it as unknown."""
+    held: tuple[Header, Record] | None = None
+    seen = Seen()
+    for one in found:
+        if held is not None:
+            seen.add(held[1].fields)
+            yield held
+        held = one
+    if held is None:
+        return
+    header, record = held
+    if record.reason is None and end.is_open(record.fields):
+        column = next(reversed(record.fields))
+        cut = seen.cut(record.fields)
+        if cut:
+            record = replace(record, fields={**record.fields, column: "-"})
+        end.say(column, cut, build)
+    yield header, record
+
+
 def _empty(file: InputFile, build: Builder) -> Header:
     """Give the header of a trace without rows."""
     for _, line in file.lines():
@@ -207,7 +233,8 @@ def _say(header: Header, counts: Counter[str], build: Builder) -> None:
     if cached:
         build.warn(
             f"from the cache came {cached:,} of {every:,} tasks: their figures are those of "
-            "an earlier run; times, CPU time and bytes are left out"
+            "an earlier run; when they ran, CPU time and bytes are left out, their durations and "
+            "peaks are kept (sums.wall_s holds them, task_wall_s does not)"
         )
     if killed:
         build.warn(

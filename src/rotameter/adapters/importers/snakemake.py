@@ -7,13 +7,15 @@ the extended columns since 8.11, ``s`` is text in JSONL until 9.13; unknown colu
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.importers._nextflow_columns import Columns
+from rotameter.adapters.importers._nextflow_end import End, watch
 from rotameter.adapters.importers._snakemake_names import WAYS, clean, guess
-from rotameter.adapters.importers._snakemake_rows import make, mapping
+from rotameter.adapters.importers._snakemake_rows import MEASURED, NULLS, make, mapping
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
 from rotameter.errors import BadInput, UsageError
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Importer", "entries"]
 
-_SURE = ("s", "h:m:s")
+_MEASURED = frozenset(MEASURED)
 _BROKEN_LINES = 400
 _LINE_CHARS = 1 << 24
+_WHOLE = re.compile(r"-?\d+\.\d\d")  # as Snakemake writes all that it measures
+Entry = tuple[int, Mapping[str, Any] | None, str | None]
 
 
 class Importer:
@@ -55,7 +59,8 @@ class Importer:
                 continue
             if text.startswith("{"):
                 return 0.9 if '"h:m:s"' in text and '"s"' in text else 0.0
-            return 0.95 if _header(text) is not None else 0.0
+            columns = _header(text) or ()
+            return 0.95 if "h:m:s" in columns and len(columns) > 1 else 0.0
         return 0.0
 
     def read(self, file: InputFile, build: Builder, **options: Any) -> None:
@@ -119,7 +124,8 @@ def rows(file: InputFile, build: Builder) -> Iterator[dict[str, Any]]:
     dict
         ``_row`` as for the table ``tasks``, ``_name`` of the job, ``_record`` as it was read.
     """
-    for line, record, reason in entries(file):
+    watched, end = watch(file)
+    for line, record, reason in _settled(entries(watched), end, build):
         if record is None and reason is None:
             build.warn("a benchmark without rows: only its header is there")
             continue
@@ -137,6 +143,55 @@ def rows(file: InputFile, build: Builder) -> Iterator[dict[str, Any]]:
         build.warn(FOREIGN)
 
 
+def _settled(found: Iterator[Entry], end: End, build: Builder) -> Iterator[Entry]:
+    """Give the entries as they are, the last value of a file that ends inside it as unknown."""
+    held: Entry | None = None
+    forms: set[str] = set()
+    for entry in found:
+        if held is not None:
+            forms.update(_form(held[1]))
+            yield held
+        held = entry
+    if held is None:
+        return
+    line, record, reason = held
+    if record is not None and not end.text.lstrip().startswith("{") and end.is_open(record):
+        column = list(record)[-1]
+        cut = _cut(column, str(record[column]), forms)
+        if cut:
+            record = {**record, column: "NA"}
+        end.say(column, cut, build)
+    yield line, record, reason
+
+
+def _form(record: Mapping[str, Any] | None) -> Iterator[str]:
+    """Say that the file's last column holds numbers that Snakemake itself would write otherwise."""
+    if record:
+        text = str(list(record.values())[-1]).strip()
+        if text not in NULLS and not _WHOLE.fullmatch(text):
+            yield "odd"
+
+
+def _cut(column: str, text: str, forms: set[str]) -> bool | None:
+    """Say whether a last value is cut; None if that cannot be told.
+
+    Examples
+    --------
+    >>> _cut("cpu_time", "90.45", set()), _cut("cpu_time", "9", set()), _cut("x", "9", set())
+    (False, True, None)
+    """
+    text = text.strip()
+    if text in NULLS:
+        return False
+    if text.startswith("{"):
+        return not text.endswith("}")
+    if column == "h:m:s":
+        return re.fullmatch(r"(?:\d+ days?, )?\d+:\d\d:\d\d", text) is None
+    if column not in _MEASURED or forms:
+        return None
+    return _WHOLE.fullmatch(text) is None
+
+
 def _name(file: str, row: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     cards = mapping(record.get("wildcards"))
     if row["group"] is None:
@@ -149,14 +204,11 @@ def _name(file: str, row: Mapping[str, Any], record: Mapping[str, Any]) -> str:
 
 def _header(line: str) -> tuple[str, ...] | None:
     columns = tuple(part.strip() for part in line.rstrip("\r").split("\t"))
-    if not set(_SURE) <= set(columns) or len(set(columns)) < len(columns):
-        return None
-    return columns
+    told = "h:m:s" in columns or ("s" in columns and not _MEASURED.isdisjoint(columns))
+    return columns if told and len(set(columns)) == len(columns) else None
 
 
-def entries(
-    file: InputFile,
-) -> Iterator[tuple[int, Mapping[str, Any] | None, str | None]]:
+def entries(file: InputFile) -> Iterator[Entry]:
     """Give (line, record or None, why not); (line, None, None) is a header without rows.
 
     Raises
@@ -184,7 +236,8 @@ def entries(
                 yield number, None, "not a JSON object"
                 continue
             raise BadInput(
-                f"{file.name} is not a Snakemake benchmark: its first line does not name s, h:m:s",
+                f"{file.name} is not a Snakemake benchmark: its first line names neither h:m:s "
+                "nor s and a figure",
                 hint="check the file",
             )
         seen = True
@@ -213,7 +266,7 @@ def _starts(line: str, text: str) -> bool:
     if text == line:
         return False
     fields = line.split("\t", 2)
-    return len(fields) == 3 and fields[1].count(":") == 2
+    return len(fields) == 3 and any(text.count(":") == 2 for text in fields[:2])
 
 
 def _tsv(

@@ -110,7 +110,7 @@ class _Finder:
             if exact:
                 return exact[-1]
             fits = [j for j in of_rule if all(v in " ".join(j.outputs) for v in cards.values())]
-            return fits[0] if len(fits) == 1 else None
+            return _last_of_one(fits)
         words = _words(os.path.splitext(name)[0])
         fits = []
         for job in free:
@@ -120,7 +120,13 @@ class _Finder:
             rest = words - own - _PLAIN
             if rest <= _words(" ".join(job.outputs)):
                 fits.append(job)
-        return fits[0] if len(fits) == 1 else None
+        return _last_of_one(fits)
+
+
+def _last_of_one(jobs: Sequence[Job]) -> Job | None:
+    """Give the last attempt where all are of one task: a benchmark is of the last run."""
+    tasks = {job.joined.row["task_id"] for job in jobs}
+    return jobs[-1] if len(tasks) == 1 else None
 
 
 _PLAIN = frozenset(("benchmark", "benchmarks", "bench", "results", "logs", "log", "txt", "tsv"))

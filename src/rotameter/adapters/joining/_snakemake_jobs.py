@@ -19,6 +19,9 @@ __all__ = ["Job", "attempts", "dependencies", "number", "with_metadata"]
 
 _NEAR_NS = 120 * 10**9
 _SECONDS_NS = 3 * 10**9
+_WHOLE_NS = 2 * 10**9
+"""What a log's whole seconds may be off: it shows a job shortly before or after its start."""
+_LATE_NS = 10 * 10**9
 _LAG_NS = 60 * 10**9
 _LOCAL = ("submitted_ns", "started_ns", "ended_ns")
 _KILL = 9
@@ -38,6 +41,7 @@ class Job:
     external: str | None = None
     batch: bool = False
     blind: bool = False
+    message: str | None = None
     log: str | None = None
     number: int = 0
     metadata: bool = False
@@ -116,6 +120,7 @@ def _of_log(name: str, one: _snakemake_log.Attempt, closed: bool) -> Job:
     job = Job(Joined.of(row, "log"), one.outputs, one.inputs, one.rule, one.benchmark)
     job.wildcards, job.jobid, job.external = _cards(one.wildcards), one.jobid, one.external
     job.log, job.number, job.batch, job.blind = name, one.number, one.batch, one.blind
+    job.message = one.message
     return job
 
 
@@ -137,15 +142,18 @@ def with_metadata(
     logged = bool(jobs)
     nameless = [job for job in jobs if job.blind and job.ok]
     for one, mate in pairs:
-        mate = mate or _by_time(one, nameless)
-        if mate is not None and not mate.metadata and _same(one, mate):
+        found = mate
+        if mate is None or mate.metadata or not _same(one, mate):
+            found = _by_time(one, nameless)
+        if found is not None:
             build.merged += 1
             ledger.matched["metadata"] += one.files
-            _take(mate, one)
+            _take(found, one)
         else:
             if logged:
                 ledger.unmatched["metadata"] += one.files
-            jobs.append(_of_metadata(one))
+            jobs.append(_of_metadata(one, mate))
+    name_blind(jobs)
     return jobs
 
 
@@ -166,15 +174,12 @@ def _clocks(
     given = None if utc_offset_s is None else round(utc_offset_s * 1e9)
     offsets: dict[str, int | None] = {}
     for name in dict.fromkeys(job.log for job in jobs if job.log):
-        shared = [
-            (
-                (job.joined.row.get("started_ns") or job.joined.row.get("submitted_ns")),
-                one.started_ns,
-            )
+        offsets[name] = offset_between(
+            pair
             for one, job in pairs
             if job is not None and job.log == name
-        ]
-        offsets[name] = offset_between(shared)
+            for pair in _shared(one, job)
+        )
     known = {offset for offset in offsets.values() if offset is not None}
     for name, offset in offsets.items():
         how = "inferred from jobs that the metadata time too"
@@ -204,12 +209,45 @@ def _shift(joined: Joined, by_ns: int | None) -> None:
             row[column] = None if by_ns is None else row[column] - by_ns
 
 
-def _same(one: _snakemake_metadata.Job, job: Job) -> bool:
-    """Say whether a record is of this attempt, and not of a run whose log is gone."""
+def _span(job: Job) -> tuple[int | None, int | None]:
+    """Give when the log shows a job first and last."""
     row = job.joined.row
-    begun = row.get("started_ns") or row.get("submitted_ns")
+    return row.get("started_ns") or row.get("submitted_ns"), row.get("ended_ns")
+
+
+def _shared(one: _snakemake_metadata.Job, job: Job) -> Iterator[tuple[int | None, int | None]]:
+    """Give the times, local and of the epoch, that a record and an attempt both tell.
+
+    A record that lasts longer than its attempt has the start of an earlier run: only its end is
+    of this one.
+    """
+    begun, end = _span(job)
+    if _older_start(one, None if begun is None or end is None else end - begun):
+        yield end, one.ended_ns
+    else:
+        yield begun, one.started_ns
+
+
+def _older_start(one: _snakemake_metadata.Job, lasted_ns: int | None) -> bool:
+    if one.started_ns is None or one.ended_ns is None or lasted_ns is None:
+        return False
+    return one.ended_ns - one.started_ns > lasted_ns + _LATE_NS
+
+
+def _same(one: _snakemake_metadata.Job, job: Job) -> bool:
+    """Say whether a record is of this attempt, and not of a run whose log is gone.
+
+    Its end is the output's last change, which falls into the attempt that made it. Its start may
+    be that of an earlier run: Snakemake keeps it for rules with ``run:``.
+    """
+    begun, end = _span(job)
+    if one.ended_ns is not None and end is not None and one.ended_ns > end + _LATE_NS:
+        return False
+    if one.ended_ns is not None and begun is not None and one.ended_ns >= begun - _WHOLE_NS:
+        return end is not None or one.started_ns is None or one.started_ns <= begun + _NEAR_NS
     if one.started_ns is None or begun is None:
         return True
+    # The output has an older date than its job: only the start can tell.
     return bool(abs(one.started_ns - begun) <= _NEAR_NS)
 
 
@@ -217,10 +255,11 @@ def _by_time(one: _snakemake_metadata.Job, nameless: list[Job]) -> Job | None:
     """Find the job that a rule's message stood for in the log: only its time is there."""
     near: list[tuple[int, int]] = []
     for place, job in enumerate(nameless):
-        if job.rule not in (None, one.rule):
+        if job.metadata or job.rule not in (None, one.rule) or not _same(one, job):
             continue
-        begun = job.joined.row.get("started_ns") or job.joined.row.get("submitted_ns")
-        end = job.joined.row.get("ended_ns")
+        if not set(job.outputs) <= set(one.outputs):
+            continue
+        begun, end = _span(job)
         for mine, theirs in ((begun, one.started_ns), (end, one.ended_ns)):
             if mine is not None and theirs is not None and abs(mine - theirs) <= _SECONDS_NS:
                 near.append((abs(mine - theirs), place))
@@ -241,8 +280,17 @@ def _take(job: Job, one: _snakemake_metadata.Job) -> None:
     # Some records hold the moment of writing, or an output's older date.
     sound = start is not None and end is not None and start < end
     if start is not None and end is not None and start < end:
-        joined.put(column, start, "metadata")
-        if row.get("ended_ns") is None or abs(end - row["ended_ns"]) <= _LAG_NS:
+        begun, stopped = _span(job)
+        wall = row.get("wall_s")
+        older = start < begun - _WHOLE_NS if begun is not None else False
+        if begun is None and wall is not None:
+            older = _older_start(one, round(wall * 1e9))
+        if older:
+            joined.conflicts.add(column)
+        else:
+            joined.put(column, start, "metadata")
+        near = stopped is None or abs(end - stopped) <= _LAG_NS
+        if near and (not older or begun is None or end >= begun):
             joined.put("ended_ns", end, "metadata")
     if job.rule is None and one.rule:
         job.rule = one.rule
@@ -253,8 +301,16 @@ def _take(job: Job, one: _snakemake_metadata.Job) -> None:
         row["error"] = None
 
 
-def _of_metadata(one: _snakemake_metadata.Job) -> Job:
+def _of_metadata(one: _snakemake_metadata.Job, mate: Job | None) -> Job:
+    """Make an attempt of a record alone; its start may be that of the attempt before, ``mate``."""
     external = _snakemake_log.job_number(one.external)
+    begun, end = (None, None) if mate is None or not mate.ok else _span(mate)
+    older = (
+        one.started_ns is not None
+        and begun is not None
+        and end is not None
+        and begun - _WHOLE_NS <= one.started_ns <= end + _WHOLE_NS
+    )
     sound = one.started_ns is None or one.ended_ns is None or one.started_ns <= one.ended_ns
     row: dict[str, Any] = {
         "task_id": _task_id(one.outputs, one.rule, None),
@@ -268,7 +324,53 @@ def _of_metadata(one: _snakemake_metadata.Job) -> Job:
     }
     job = Job(Joined.of(row, "metadata"), one.outputs, one.inputs, one.rule)
     job.external, job.batch, job.metadata = external, external is not None, True
+    if older:
+        column = "submitted_ns" if external else "started_ns"
+        job.joined.row[column] = None
+        job.joined.origin.pop(column, None)
+        job.joined.conflicts.add(column)
     return job
+
+
+def name_blind(jobs: Sequence[Job]) -> None:
+    """Name jobs of which the log shows a message alone as other attempts of the same job are.
+
+    The same are: what a log calls by one number; what has the rule and an output in common; what
+    has the rule and message in common where no log has two jobs of them.
+    """
+    blind = [job for job in jobs if job.blind and job.jobid is not None]
+    numbers: dict[tuple[Any, ...], dict[str | None, set[str | None]]] = {}
+    for job in blind:
+        logs = numbers.setdefault((job.rule, job.message), {})
+        logs.setdefault(job.log, set()).add(job.jobid)
+    known: dict[tuple[Any, ...], Job] = {}
+    for job in jobs:
+        if job.outputs and (job.metadata or not job.blind):
+            for key in _blind_keys(job, numbers):
+                known.setdefault(key, job)
+    for job in blind:  # and what only the reason tells, where nothing better does
+        for key in _blind_keys(job, numbers) if job.outputs else ():
+            known.setdefault(key, job)
+    for job in blind:
+        if job.metadata:
+            continue
+        like = next((known[k] for k in _blind_keys(job, numbers) if k in known), None)
+        if like is not None and like is not job:
+            job.outputs = list(like.outputs)
+            job.joined.row["task_id"] = like.joined.row["task_id"]
+
+
+def _blind_keys(
+    job: Job, numbers: dict[tuple[Any, ...], dict[str | None, set[str | None]]]
+) -> Iterator[tuple[Any, ...]]:
+    for output in job.outputs:
+        yield "output", job.rule, output
+    if not job.blind:
+        return
+    yield "number", job.log, job.jobid
+    logs = numbers.get((job.rule, job.message), {})
+    if job.rule and job.message and all(len(ids) == 1 for ids in logs.values()):
+        yield "message", job.rule, job.message
 
 
 def number(jobs: Sequence[Job]) -> None:

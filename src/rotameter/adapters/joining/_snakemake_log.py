@@ -17,6 +17,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _STAMP = re.compile(r" *\[\w{3} (\w{3}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})\]\s*")
 _RULE = re.compile(r"( *)(local)?(?:rule|checkpoint) (\S+):\s*")
 _MESSAGE = re.compile(r"Job (\d+): (.*)")
+_MISSING = re.compile(r"Reason: (?:.*?; )?Missing output files: (.*?)(?:; .*)?")
 _ERROR = re.compile(r"Error in (?:rule|checkpoint) ([^\s,:]+)[,:]?.*")
 _GROUP = re.compile(r"(?:\[.*?\] )?[Gg]roup job \S+ \(jobs in .*")
 _ERROR_GROUP = re.compile(r"Error in group (?:job )?(\S+?):?\s*")
@@ -68,6 +69,7 @@ class Attempt:
     batch: bool = False
     blind: bool = False
     """Whether only the rule's message was shown, not what goes in and out."""
+    message: str | None = None
     log: str = ""
     number: int = 0
 
@@ -89,6 +91,10 @@ class Log:
     dry: bool = False
     closed: bool = False
     failed: bool = False
+
+
+def _files(text: str) -> list[str]:
+    return [part for part in text.split(", ") if part]
 
 
 def _stamp(match: re.Match[str]) -> int | None:
@@ -194,8 +200,7 @@ class _Reader:
         if block is None:
             return
         if name in ("input", "output"):
-            files = [part for part in value.split(", ") if part]
-            setattr(block, f"{name}s", files)
+            setattr(block, f"{name}s", _files(value))
         elif name == "jobid":
             block.jobid = value
         elif name in ("benchmark", "wildcards", "threads", "resources"):
@@ -208,6 +213,8 @@ class _Reader:
         if name == "jobid" and not failed.jobid:
             self._fail(value, failed)
         told = self._error or failed  # by now the attempt itself, if its id came before
+        if name in ("input", "output") and told.blind and not getattr(told, f"{name}s"):
+            setattr(told, f"{name}s", _files(value))
         if name in ("external_jobid", "cluster_jobid") and _NUMBER.match(value):
             told.external, told.batch = told.external or job_number(value), True
         status = _STATUS.search(line)
@@ -255,8 +262,13 @@ class _Reader:
                 return
         message = _MESSAGE.fullmatch(line)
         if message:
-            self._begin(Attempt(message[1], started_ns=self._at, blind=True))
+            self._begin(Attempt(message[1], started_ns=self._at, blind=True, message=message[2]))
             self._indent = 4
+            return
+        missing = _MISSING.fullmatch(line)
+        if missing and self._block is not None and self._block.blind:
+            # Of its outputs those that were not there: all that tells them.
+            self._block.outputs = [f for f in _files(missing[1]) if not f.startswith(("<", "..."))]
             return
         if _GROUP.fullmatch(line):
             self._begin(None)

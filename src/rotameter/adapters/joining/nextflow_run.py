@@ -32,6 +32,7 @@ __all__ = ["Folder", "find", "join"]
 
 _LOG = re.compile(r"\.nextflow\.log(?:\.\d+)?")
 _UNMARKED = 500
+_FIGURES = ("wall_s", "cpu_s", "peak_memory_bytes", "read_bytes", "write_bytes")
 _FINER = ("wall_s", "cpu_s", "read_bytes", "write_bytes")
 
 
@@ -85,6 +86,7 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     attempts = _traces(folder, importer, build, ledger)
     logs = [(path, _read_log(path, build)) for path in folder.logs]
     known = {a.hash for a in attempts if a.hash}
+    traced = len(attempts)
     attempts += _only_in_logs(folder, logs, known, importer, build, ledger)
     if not attempts and not build.records_in:
         raise BadInput(
@@ -103,6 +105,8 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     slurm = read_sacct(folder.path, folder.others, build, ledger)
     extra = with_slurm(attempts, joined, slurm, build, ledger, utc_offset_s)
     _facts(logs, build)
+    if folder.traces and len(joined) > traced:
+        _say_only_in_logs(joined[traced:], build)
     for one in (*joined, *extra):
         _add(one, build)
     ledger.close((*joined, *extra), build)
@@ -183,9 +187,17 @@ def _only_in_logs(
             made.file, made.native_id, made.workdir = path.name, task.native_id, task.workdir
             found.append(made)
     importer.number(found)
-    if found and folder.traces:
-        build.warn(f"tasks that are in the log and in no trace: {len(found):,}, without figures")
     return found
+
+
+def _say_only_in_logs(joined: list[Joined], build: Builder) -> None:
+    """Say how many tasks no trace has, and of how many nothing else told the figures."""
+    blank = sum(all(one.row.get(c) is None for c in _FIGURES) for one in joined)
+    if blank == len(joined):
+        rest = "without figures"
+    else:
+        rest = "figures from work folders or accounting" + (f", {blank:,} without" if blank else "")
+    build.warn(f"tasks that are in the log and in no trace: {len(joined):,}, {rest}")
 
 
 def _with_logs(
