@@ -120,9 +120,10 @@ def _moved(seen: View, op: str) -> tuple[Floats, Mask]:
     row = rows_of(seen, flows)
     size = floats(flows["bytes"])
     known = (row >= 0) & ~np.isnan(size)
+    # Files read say nothing of what was written: without a known size it stays unknown.
     mine = known & pc.fill_null(pc.equal(flows["op"], op), False).to_numpy().astype(bool)
     total = np.bincount(row[mine], size[mine], minlength=seen.n)
-    has = np.bincount(row[known], minlength=seen.n) > 0
+    has = np.bincount(row[mine], minlength=seen.n) > 0
     up = _outer(seen)
     # Counted files belong to the innermost attempt; what is around it did that too.
     part, part_has = total.copy(), has.copy()
@@ -157,7 +158,9 @@ def cpu_used(seen: View) -> tuple[Floats, Mask]:
     for level in range(int(depth.max(initial=0)), 0, -1):
         inner = np.flatnonzero((depth == level) & ~np.isnan(used))
         part = np.bincount(up[inner], used[inner], minlength=seen.n)
-        more = part > np.nan_to_num(used, nan=-1.0) + 1e-9
+        # Of a row without a known one inside, `part` is 0 and says nothing.
+        has = np.bincount(up[inner], minlength=seen.n) > 0
+        more = has & (part > np.nan_to_num(used, nan=-1.0) + 1e-9)
         used[more], least[more] = part[more], True
     return used, least
 

@@ -58,6 +58,19 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
             file.read_bytes()
 
 
+def test_repeated_lines_are_refused_before_they_fill_the_memory(tmp_path):
+    line = b"".join(
+        b"%d|job|COMPLETED|00:01:%02d|1024K|node%d\n" % (i, i % 60, i) for i in range(40)
+    )
+    (tmp_path / "jobs.psv.gz").write_bytes(gzip.compress(line * (80 << 10), 9))
+    (file,) = open_members(tmp_path / "jobs.psv.gz")
+    got = 0
+    with file.open() as stream, pytest.raises(BadInput, match="unpacks to more than"):
+        while part := stream.read(1 << 20):
+            got += len(part)
+    assert got <= max(64 << 20, 100 * (tmp_path / "jobs.psv.gz").stat().st_size)
+
+
 def test_a_large_file_is_not_taken_in_one_piece(tmp_path):
     (tmp_path / "x").write_bytes(b"0" * 100)
     (file,) = open_members(tmp_path / "x")

@@ -16,6 +16,7 @@ from rotameter.adapters.importers._table_derive import (
     edges,
     maps,
     moved,
+    peaks,
     split_ends,
 )
 from rotameter.adapters.importers._table_mapping import Candidate, Mapping, plan
@@ -24,7 +25,8 @@ from rotameter.adapters.importers._table_outcomes import decode_exit, outcome_of
 from rotameter.adapters.importers._table_plain import booleans, differing, exact_ints
 from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_secrets import cleaned, safe_name
-from rotameter.adapters.importers._table_times import ROUNDED, times
+from rotameter.adapters.importers._table_styles import Styles
+from rotameter.adapters.importers._table_times import DAYS, ROUNDED, serial_days, times
 from rotameter.adapters.importers._table_values import (
     Read,
     Style,
@@ -32,6 +34,7 @@ from rotameter.adapters.importers._table_values import (
     as_text,
     durations,
     numbers,
+    shares,
 )
 from rotameter.errors import UsageError
 from rotameter.profiler.live.redact import clean_name, redact
@@ -45,6 +48,7 @@ __all__ = ["Converter", "Made"]
 
 _BYTES_LIMIT = float(1 << 53)  # 9 PB; what a float holds exactly
 _ESSENTIAL = frozenset(("started_ns", "ended_ns", "submitted_ns", "ready_ns", "wall_s"))
+_WALL_UNITS_S = (1e-3, 1e-6, 1e-9, 60.0, 3600.0, 86400.0)
 _DECIMAL = frozenset(("kb", "mb", "gb", "tb"))
 _CLEANERS: dict[str, Callable[[str], str]] = {"error": redact, "group": clean_name}
 _SAID = {
@@ -95,6 +99,8 @@ class Converter:
         self._rounded: dict[str, str] = {}
         self._wall_factor: float | None = None
         self._said: set[str] = set()
+        self._styles = Styles(style, self._warn)
+        self._days: dict[str, bool] = {}
 
     def plan(self, headers: Sequence[str]) -> dict[str, tuple[Candidate, ...]]:
         """Give what is read from a table with these columns."""
@@ -109,6 +115,7 @@ class Converter:
         """Read one chunk."""
         made = Made(len(chunk.lines))
         found = self.plan(list(chunk.columns))
+        self._look(found, chunk)
         chunk, signals = split_ends(chunk, found.get("exit_code", ()))
         for target, candidates in found.items():
             read = self._first(target, candidates, chunk, made)
@@ -125,10 +132,33 @@ class Converter:
             upstream = edges(self._text(found["depends_on"][0], chunk))
             made.edges = [[safe_name(up) for up in ups] for ups in upstream]
         self._ends(found.get("outcome", ()), chunk, made)
-        self._memory(made)
+        peaks(made.columns, made.size, self.mapping.peak_kind)
         _clean(made)
         self._nothing(made)
         return made
+
+    def _look(self, found: Mapped[str, Sequence[Candidate]], chunk: Chunk) -> None:
+        """Tell by all columns together what a number means: its decimal sign, and days."""
+        numeric = {
+            name: chunk.columns[name]
+            for target, candidates in found.items()
+            if kind_of(target) in ("time", "seconds", "bytes", "number")
+            for one in candidates
+            for name in one.names
+        }
+        self._styles.see(numeric)
+        names = [
+            candidates[0].names[0]
+            for target in ("started_ns", "ended_ns")
+            if (candidates := found.get(target))
+            and candidates[0].unit is None
+            and len(candidates[0].names) == 1
+        ]
+        if names and not self._days.keys() & set(names):
+            columns = [chunk.columns[name] for name in names]
+            days = serial_days(columns, [self._styles.of(name) for name in names])
+            known = all(column.null_count < len(column) for column in columns)
+            self._days |= dict.fromkeys(names, days) if known else {}
 
     def _warn(self, text: str) -> None:
         if text not in self._said:  # once a file, not once a chunk
@@ -194,7 +224,7 @@ class Converter:
             return self._typed(target, one, column, Candidate((target,), one.unit, True))
         kind = kind_of(target)
         if len(one.names) > 1 and kind not in ("text", "outcome", "edges"):
-            parts = [self._typed(target, one, chunk.columns[n], one) for n in one.names]
+            parts = [self._typed(target, one, chunk.columns[n], one, n) for n in one.names]
             total = parts[0].values
             for part in parts[1:]:
                 total = pc.add(total, part.values)
@@ -211,18 +241,22 @@ class Converter:
         joined = [".".join(p for p in row if p) or None for row in zip(*parts, strict=True)]
         return pa.array(joined, pa.string())
 
-    def _typed(self, target: str, one: Candidate, column: pa.Array, said: Candidate) -> Read:
+    def _typed(
+        self, target: str, one: Candidate, column: pa.Array, said: Candidate, name: str = ""
+    ) -> Read:
+        name = name or (one.names[0] if one.names else target)
         kind = kind_of(target)
-        self._say_commas(kind, column, one.names[0] if one.names else target)
+        style = self._styles.of(name)
+        self._say_commas(kind, column, name, style)
         if kind == "time":
-            return self._time(target, one, column)
+            return self._time(target, one, column, style)
         if kind == "seconds":
-            return self._duration(target, said, column)
+            return self._duration(target, said, column, style)
         if kind == "bytes":
-            return self._bytes(target, said, column)
+            return self._bytes(target, said, column, style)
         if kind == "number":
-            factor = UNITS[said.unit][1] if said.unit else 1.0
-            return numbers(column, self.style, factor)
+            what, factor = UNITS[said.unit] if said.unit else ("count", 1.0)
+            return (shares if what == "share" else numbers)(column, style, factor)
         if kind == "int":
             values, bad = exact_ints(column)
             if said.unit == "0":
@@ -234,9 +268,9 @@ class Converter:
             return maps(column)
         return Read(as_text(column))
 
-    def _say_commas(self, kind: str, column: pa.Array, name: str) -> None:
+    def _say_commas(self, kind: str, column: pa.Array, name: str, style: Style) -> None:
         """Say that commas are taken for decimal ones where they could group thousands."""
-        tabbed = self.style.delimiter in ";\t" and self.style.decimal is None
+        tabbed = style.delimiter in ";\t" and style.decimal is None
         if not tabbed or kind not in ("seconds", "bytes", "number"):
             return
         if not pa.types.is_string(column.type):
@@ -247,11 +281,14 @@ class Converter:
                 "group thousands"
             )
 
-    def _time(self, target: str, one: Candidate, column: pa.Array) -> Read:
+    def _time(self, target: str, one: Candidate, column: pa.Array, style: Style) -> Read:
         name = one.names[0] if one.names else target
         # Since 1970 each value shows its unit; times from some start keep that of the first.
         unit = one.unit or ("s" if name in self._from_start else None)
-        read = times(column, unit, self.style)
+        if unit is None and self._days.get(name):
+            unit = "d"
+            self._warn(DAYS.format(name=name, word=word_of(target)))
+        read = times(column, unit, style)
         if read.unit == "?":
             short = word_of(target)
             raise UsageError(
@@ -282,7 +319,7 @@ class Converter:
         self.relative |= read.relative
         return read
 
-    def _duration(self, target: str, one: Candidate, column: pa.Array) -> Read:
+    def _duration(self, target: str, one: Candidate, column: pa.Array, style: Style) -> Read:
         unit = one.unit
         if unit is None and target == "wall_s" and not pa.types.is_duration(column.type):
             bare = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
@@ -297,10 +334,10 @@ class Converter:
                     self._warn(f"{name} is read as seconds; say --map wall={name}:ms if it is not")
         if unit is not None and UNITS[unit][0] == "share":
             return Read(pa.nulls(len(column), pa.float64()))  # needs the duration: later
-        return durations(column, self.style, unit)
+        return durations(column, style, unit)
 
-    def _bytes(self, target: str, one: Candidate, column: pa.Array) -> Read:
-        read = amounts(column, self.style, one.unit)
+    def _bytes(self, target: str, one: Candidate, column: pa.Array, style: Style) -> Read:
+        read = amounts(column, style, one.unit)
         name = one.names[0] if one.names else target
         word = {"peak_memory_bytes": "peak", "requested_memory_bytes": "request"}.get(
             target, target
@@ -335,13 +372,23 @@ class Converter:
             one = candidates[0]
             if kind_of(target) != "seconds" or not one.unit or not one.names:
                 continue
-            if UNITS[one.unit][0] == "share":
-                read = numbers(chunk.columns[one.names[0]], self.style, UNITS[one.unit][1])
-                wall = made.columns.get("wall_s")
-                if wall is None:
-                    wall = between(made.columns.get("started_ns"), made.columns.get("ended_ns"))
-                if wall is not None:
-                    made.columns[target] = pc.multiply(wall, read.values)
+            if UNITS[one.unit][0] != "share":
+                continue
+            factor = UNITS[one.unit][1]
+            reads = [shares(chunk.columns[n], self._styles.of(n), factor) for n in one.names]
+            values, bad = reads[0].values, np.zeros(made.size, dtype=bool)
+            for read in reads[1:]:
+                values = pc.add(values, read.values)
+            for read in reads:
+                bad |= read.bad if read.bad is not None else False
+            self._mark(target, one, chunk, bad, made, whole=False)
+            wall = made.columns.get("wall_s")
+            if wall is None:
+                wall = between(made.columns.get("started_ns"), made.columns.get("ended_ns"))
+            if wall is not None:
+                made.columns[target] = pc.multiply(wall, values)
+            else:
+                self._warn(f"{'+'.join(one.names)} is left out: a share needs a duration")
 
     def _derive(self, found: Mapped[str, Any], made: Made) -> None:
         """Work out of two of start, end, duration and wait the third."""
@@ -369,7 +416,7 @@ class Converter:
             ratio = pc.divide(held, wall).to_numpy(zero_copy_only=False)
             ratio = ratio[np.isfinite(ratio) & (ratio > 0)]
             middle = float(np.median(ratio)) if len(ratio) else 1.0
-            near = [f for f in (1e-3, 1e-6, 1e-9, 60.0, 3600.0) if abs(middle / f - 1) < 0.02]
+            near = [f for f in _WALL_UNITS_S if abs(middle / f - 1) < 0.02]
             self._wall_factor = near[0] if near else 1.0
             if near:
                 self._warn(f"durations count {near[0]:g} s each, as start and end show")
@@ -412,30 +459,6 @@ class Converter:
         if "exit_code" in made.columns or any(s is not None for s in signals):
             made.columns["exit_code"] = pa.array(codes, pa.int64())
             made.columns["signal"] = pa.array(signals, pa.int64())
-
-    def _memory(self, made: Made) -> None:
-        """Say how peaks were obtained; that of a task killed for memory is a lower bound."""
-        peak = made.columns.get("peak_memory_bytes")
-        if peak is not None:  # nothing runs in no memory: 0 is "not measured"
-            nothing = pc.fill_null(pc.equal(peak, 0.0), False)
-            peak = pc.if_else(nothing, pa.scalar(None, pa.float64()), peak)
-            made.columns["peak_memory_bytes"] = peak
-        outcome = made.columns.get("outcome")
-        request = made.columns.get("requested_memory_bytes")
-        if outcome is not None and (peak is not None or request is not None):
-            killed = pc.fill_null(pc.equal(outcome, "oom"), False)
-            empty = pa.nulls(made.size, pa.float64())
-            peak = empty if peak is None else peak
-            most = pc.max_element_wise(peak, empty if request is None else request)
-            peak = made.columns["peak_memory_bytes"] = pc.if_else(killed, most, peak)
-            kind = pc.if_else(killed, "lower_bound", self.mapping.peak_kind)
-        elif peak is not None:
-            kind = pa.array([self.mapping.peak_kind] * made.size, pa.string())
-        else:
-            return
-        said = made.columns.get("peak_memory_kind")
-        kind = pc.if_else(pc.is_valid(peak), kind, pa.scalar(None, pa.string()))
-        made.columns["peak_memory_kind"] = kind if said is None else pc.coalesce(said, kind)
 
     def _nothing(self, made: Made) -> None:
         """Refuse records in which every column that is read is empty, or no time can be read."""

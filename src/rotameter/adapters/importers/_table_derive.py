@@ -15,7 +15,7 @@ from rotameter.adapters.importers._table_plain import exact_ints, split_exits
 from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_values import Read, as_text, without_formula
 
-__all__ = ["begins_bare", "between", "edges", "maps", "moved", "split_ends"]
+__all__ = ["begins_bare", "between", "edges", "maps", "moved", "peaks", "split_ends"]
 
 _SPLIT = ";, \t\n"
 
@@ -99,3 +99,28 @@ def edges(column: pa.Array) -> list[list[str]]:
                 items = [part.strip() for part in text.split(sign) if part.strip()]
         out.append(list(dict.fromkeys(items)))
     return out
+
+
+def peaks(columns: dict[str, pa.Array], size: int, kind_of_peaks: str) -> None:
+    """Say how peaks were obtained; that of a task killed for memory is a lower bound."""
+    peak = columns.get("peak_memory_bytes")
+    if peak is not None:  # nothing runs in no memory: 0 is "not measured"
+        nothing = pc.fill_null(pc.equal(peak, 0.0), False)
+        peak = pc.if_else(nothing, pa.scalar(None, pa.float64()), peak)
+        columns["peak_memory_bytes"] = peak
+    outcome = columns.get("outcome")
+    request = columns.get("requested_memory_bytes")
+    if outcome is not None and (peak is not None or request is not None):
+        killed = pc.fill_null(pc.equal(outcome, "oom"), False)
+        empty = pa.nulls(size, pa.float64())
+        peak = empty if peak is None else peak
+        most = pc.max_element_wise(peak, empty if request is None else request)
+        peak = columns["peak_memory_bytes"] = pc.if_else(killed, most, peak)
+        kind = pc.if_else(killed, "lower_bound", kind_of_peaks)
+    elif peak is not None:
+        kind = pa.array([kind_of_peaks] * size, pa.string())
+    else:
+        return
+    said = columns.get("peak_memory_kind")
+    kind = pc.if_else(pc.is_valid(peak), kind, pa.scalar(None, pa.string()))
+    columns["peak_memory_kind"] = kind if said is None else pc.coalesce(said, kind)

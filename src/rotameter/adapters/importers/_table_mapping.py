@@ -39,7 +39,7 @@ _FITS = {
     "int": ("from", "count"),
 }
 _EXAMPLES = {
-    "time": "s, ms, us, ns, or a pattern such as %d/%m/%Y %H:%M:%S",
+    "time": "s, ms, us, ns, d, or a pattern such as %d/%m/%Y %H:%M:%S",
     "seconds": "s, ms, us, ns, min, h, d, or % for CPU",
     "bytes": "B, kB, MB, GB, KiB, MiB, GiB, binary, decimal",
     "number": "milli, %",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rotameter.adapters.importers._table_ends import OPEN_END, Fed, is_cut, may_be_cut
 from rotameter.errors import BadInput
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _JSON_LIMIT_BYTES = 512 << 20
 _DEPTH = 8
 _COLUMNS_LIMIT = 5_000
 _DELIMITERS = ",;\t|"
+_PEERS = 1_000
 Reject = Callable[[int | None, str], None]
 
 
@@ -79,11 +81,16 @@ def sniff_delimiter(text: str) -> str | None:
 
 
 def delimited(
-    file: InputFile, delimiter: str, reject: Reject, names: Sequence[str] | None = None
+    file: InputFile,
+    delimiter: str,
+    reject: Reject,
+    names: Sequence[str] | None = None,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Chunk]:
     """Read text with a header line (or with ``names``), chunk by chunk.
 
-    Rows of another length than the header's are refused, as is a header that comes again.
+    Rows of another length than the header's are refused, as is a header that comes again. Where
+    the last line has no end, ``warn`` is told, unless its last value is as long as others are.
     """
     csv.field_size_limit(_FIELD_LIMIT)
     utf16 = file.head[:2] in (b"\xff\xfe", b"\xfe\xff")
@@ -94,12 +101,16 @@ def delimited(
             errors="replace" if utf16 else "surrogateescape",
             newline="",
         )
-        reader = csv.reader(_fed(text, file.spelled), delimiter=delimiter)
+        fed = Fed(_fed(text, file.spelled))
+        reader = csv.reader(fed, delimiter=delimiter)
         header = list(names) if names else None
         folded = file.head.partition(b"\n")[0].endswith(b"\r")
         lines: list[int] = []
         rows: list[list[str]] = []
+        peers: list[str] = []
+        short = False
         for row in _rows(reader, reject):
+            short = False
             if header is None and (not any(row) or row[0].startswith("#")):
                 continue
             if header is None:
@@ -109,6 +120,7 @@ def delimited(
                 extra = row[len(header) :]
                 if len(row) < len(header) or any(extra):
                     reject(reader.line_num, f"{len(row)} fields, the header has {len(header)}")
+                    short = len(row) < len(header)
                     continue
                 row = row[: len(header)]
             if row == header:
@@ -116,12 +128,27 @@ def delimited(
                 continue
             rows.append(row)
             lines.append(reader.line_num)
-            if len(rows) >= CHUNK_ROWS:
-                yield _text_chunk(header, lines, rows, folded)
-                lines, rows = [], []
+            if len(rows) > CHUNK_ROWS:  # the last row waits: it may be the one that is cut
+                yield _text_chunk(header, lines[:-1], rows[:-1], folded)
+                peers = [one[-1] for one in rows[-_PEERS:-1]]
+                lines, rows = lines[-1:], rows[-1:]
         if header is None:
             raise BadInput(f"{file.name} is empty", hint="check what should have written it")
+        if fed.is_open and reader.line_num > 1:
+            whole = not short and lines[-1:] == [reader.line_num]
+            if short or (whole and _ends_open(rows, peers)):
+                warn(OPEN_END)
         yield _text_chunk(header, lines, rows, folded)
+
+
+def _ends_open(rows: list[list[str]], peers: Sequence[str]) -> bool:
+    """Whether the last value may be cut; one that is for certain is taken out."""
+    others = [*peers, *(row[-1] for row in rows[-_PEERS - 1 : -1])]
+    last = rows[-1][-1]
+    if is_cut(last, others):
+        rows[-1] = [*rows[-1][:-1], ""]
+        return True
+    return may_be_cut(last, others)
 
 
 def _fed(text: Iterable[str], spelled: Callable[[str], str]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -19,7 +20,13 @@ from rotameter.adapters.importers.times import local_ns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ROUNDED", "moment", "rounded_times", "times"]
+__all__ = ["DAYS", "ROUNDED", "moment", "rounded_times", "serial_days", "times"]
+
+DAYS = (
+    "times in {name} are read as days since 1899-12-30, as spreadsheets count them; say "
+    "--map {word}={name}:s if they are seconds"
+)
+"""What is said of times that a spreadsheet wrote as numbers."""
 
 ROUNDED = "times in {name} that were rounded by more than a second (such as {text}) are left out"
 """What is said of times in exponent form with too few digits, as spreadsheets write them."""
@@ -42,6 +49,10 @@ _ISO_LIKE = re.compile(
 )
 # Seconds from 1973 to 2128: no overlap with the same in milli-, micro- and nanoseconds.
 _EPOCH_S = (1e8, 5e9)
+_SERIAL = (20_000, 80_000)  # days since 1899-12-30: 1954 to 2119
+_DAYS_TO_1970 = 25_569
+_SPAN_DAYS = 30.0
+_DAY_WORDS = frozenset(("d", "day", "days"))
 _SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _MOST_EXPONENT = 60
 _EXPONENT = re.compile(r"[+-]?\d{1,40}(?:[.,](\d{0,40}))?[eE]([+-]?\d{1,3})", re.A)
@@ -119,6 +130,7 @@ def _of_texts(text: pa.Array, unit: str | None, style: Style) -> Read:
     if pattern is not None:
         return _stamps(text, pattern)
     read = None
+    text = _ungrouped(text, style)
     texts = [text]
     if style.delimiter != "," or style.decimal == "comma":
         texts.append(pc.replace_substring(text, ",", "."))
@@ -134,6 +146,53 @@ def _of_texts(text: pa.Array, unit: str | None, style: Style) -> Read:
     values = pc.if_else(pa.array(rough), pa.scalar(None, pa.int64()), read.values)
     bad = None if read.bad is None else read.bad & ~rough
     return replace(read, values=values, bad=bad, rounded=rough)
+
+
+def _ungrouped(text: pa.Array, style: Style) -> pa.Array:
+    """Take out what groups thousands, in a file of which the decimal sign is known."""
+    if style.decimal is None:
+        return text
+    sign, other = (r"\.", ",") if style.decimal == "comma" else (",", r"\.")
+    pattern = f"^[1-9][0-9]{{0,2}}({sign}[0-9]{{3}})+({other}[0-9]+)?$"
+    grouped = pc.fill_null(pc.match_substring_regex(text, pattern), False)
+    if not pc.any(grouped).as_py():
+        return text
+    return pc.if_else(grouped, pc.replace_substring(text, sign[-1], ""), text)
+
+
+def serial_days(columns: Sequence[pa.Array], style: Sequence[Style]) -> bool:
+    """Say whether starts, and ends if there are any, are days as spreadsheets count them.
+
+    All lie between 1954 and 2119 so counted, some with a part of a day, and most ends within 30
+    days of their starts.
+
+    Examples
+    --------
+    >>> serial_days([pa.array(["45352.41667"]), pa.array(["45352.42361"])], [Style(), Style()])
+    True
+    >>> serial_days([pa.array(["45352.5"]), pa.array(["46352.5"])], [Style(), Style()])
+    False
+    """
+    made = []
+    for column, one in zip(columns, style, strict=True):
+        text = pa.types.is_string(column.type)
+        if not text and not pa.types.is_floating(column.type):
+            return False
+        usual = r"^\s*([2-7][0-9]{4}([.,][0-9]*)?|0?)\s*$"
+        if text and not pc.all(pc.match_substring_regex(_known(column), usual)).as_py():
+            return False
+        read = numbers(column, one)
+        values = read.values.to_numpy(zero_copy_only=False).astype(float)
+        values = np.where(values == 0, np.nan, values)
+        known = values[~np.isnan(values)]
+        if not len(known) or known.min() < _SERIAL[0] or known.max() > _SERIAL[1]:
+            return False
+        made.append(values)
+    if not any((np.nan_to_num(values) % 1 != 0).any() for values in made):
+        return False
+    lasted = made[-1] - made[0]
+    lasted = lasted[~np.isnan(lasted)]
+    return not len(lasted) or 0 <= float(np.median(lasted)) <= _SPAN_DAYS
 
 
 def rounded_times(text: pa.Array, factor: float | None = None) -> NDArray[np.bool_]:
@@ -220,6 +279,8 @@ def _since(values: pa.Array, unit: str | None) -> Read:
     usual = measured[known & (measured != 0)]
     middle = float(np.median(np.abs(usual))) if len(usual) else 0.0
     scale = unit if unit in _SCALES else _guess(middle)
+    if unit in _DAY_WORDS and _SERIAL[0] <= middle <= _SERIAL[1]:
+        return _serial(measured, known)
     if unit is None and middle >= _EPOCH_S[0]:
         by_size = _each_by_size(values, measured, known)
         if by_size is not None:
@@ -240,6 +301,14 @@ def _since(values: pa.Array, unit: str | None) -> Read:
         micro = np.rint(np.where(fits, measured, 0.0) * (factor * 1e6))
         made = micro.astype(np.int64) * 1000
     return Read(pa.array(made, mask=~fits), bad, zoned=not relative, relative=relative, unit=scale)
+
+
+def _serial(measured: NDArray[np.float64], known: NDArray[np.bool_]) -> Read:
+    """Read days since 1899-12-30, to the millisecond; 0 stands for "not yet"."""
+    fits = known & (measured >= _SERIAL[0]) & (measured <= _SERIAL[1])
+    ms = np.rint(np.where(fits, measured - _DAYS_TO_1970, 0.0) * 86_400_000.0)
+    bad = known & ~fits & (measured != 0)
+    return Read(pa.array(ms.astype(np.int64) * 1_000_000, mask=~fits), bad, local=True, unit="d")
 
 
 def _each_by_size(

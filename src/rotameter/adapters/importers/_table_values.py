@@ -27,6 +27,7 @@ __all__ = [
     "as_text",
     "durations",
     "numbers",
+    "shares",
     "without_formula",
 ]
 
@@ -38,12 +39,17 @@ _INT_LIMIT = 1 << 63
 _NUMBER = re.compile(r"[+-]?(\d[\d.,'_\u00a0\u202f ]*)(?:[eE]([+-]?\d{1,3}))?")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _GROUPED_EU = re.compile(r"[+-]?\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|[+-]?\d{1,3}(?:\.\d{3})+,\d+")
+_ANY_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{2,3})*\.\d{3}")
+_SWAPPED = str.maketrans(",.", ".,")
 _ONE_GROUP = re.compile(r"[+-]?\d{1,3},\d{3}")
 _AMOUNT = re.compile(
-    r"([+-]?\d[\d.,]*(?:[eE][+-]?\d{1,3})?)\s*(?:([KMGTPE])(i)?(b|bytes?|bs)?|(b|bytes?))?", re.I
+    r"([+-]?(?:\d{1,3}(?:[ '\u00a0\u202f]\d{3})+(?:[.,]\d+)?|\d[\d.,]*)(?:[eE][+-]?\d{1,3})?)"
+    r"\s*(?:([KMGTPE])(i)?(b|bytes?|bs)?|(b|bytes?))?",
+    re.I,
 )
+_BITS = re.compile(r"[KMGTPE]i?b$")  # 4 Gb: bits with many, bytes with some
 _CLOCK = re.compile(r"(?:(\d+)[-d ]\s*(?:days?,?\s*)?)?(?:(\d+):)?(\d{1,9}):(\d+(?:[.,]\d+)?)")
-_PIECE = re.compile(r"(\d+(?:[.,]\d+)?)\s*([a-zµ]+)(?:\(s\))?", re.I)
+_PIECE = re.compile(r"(\d[\d.,]*)\s*([a-zµ]+)(?:\(s\))?", re.I)
 _ISO_DURATION = re.compile(
     r"P(?:([\d.,]{1,20})W)?(?:([\d.,]{1,20})D)?"
     r"(?:T(?:([\d.,]{1,20})H)?(?:([\d.,]{1,20})M)?(?:([\d.,]{1,20})S)?)?",
@@ -153,9 +159,9 @@ def number_text(text: str, style: Style) -> float:
     text = text.replace("\u00a0", "").replace("\u202f", "").replace("'", "").replace("_", "")
     text = text.replace(" ", "")
     if style.decimal == "comma" or _GROUPED_EU.fullmatch(text):
-        return float(text.replace(".", "").replace(",", "."))
+        return _with_comma(text)
     if style.decimal == "point":
-        return float(text.replace(",", ""))
+        return _with_comma(text.translate(_SWAPPED))
     if "," not in text:
         return float(text)
     if _GROUPED.fullmatch(text):
@@ -167,6 +173,28 @@ def number_text(text: str, style: Style) -> float:
     if text.count(",") == 1 and "." not in text:
         return float(text.replace(",", "."))
     raise ValueError(text)
+
+
+def _with_comma(text: str) -> float:
+    """Read a number of a file with decimal commas; a sign that can group nothing is decimal."""
+    if text.rfind(",") > text.rfind("."):
+        if text.count(",") == 1:
+            return float(text.replace(".", "").replace(",", "."))
+        if "." in text:
+            raise ValueError(text)
+        return float(text.replace(",", ""))
+    if "," not in text and _ANY_GROUP.fullmatch(text):
+        return float(text.replace(".", ""))
+    return float(text.replace(",", ""))
+
+
+def _plain(text: pa.Array, style: Style) -> pa.Array | None:
+    """Give a column that is plainly numeric as a whole; None where it is not."""
+    grouped = style.decimal == "comma" and pc.any(pc.match_substring(text, ".")).as_py()
+    try:
+        return None if grouped else pc.cast(text, pa.float64())
+    except pa.ArrowInvalid:
+        return None
 
 
 def _styled(text: pa.Array, style: Style) -> Style:
@@ -188,9 +216,10 @@ def numbers(column: pa.Array, style: Style, factor: float = 1.0) -> Read:
         return durations(column, style, "s")
     if pa.types.is_string(column.type):
         text = _known(column)
-        try:
-            read = Read(pc.cast(text, pa.float64()))
-        except pa.ArrowInvalid:
+        plain = _plain(text, style)
+        if plain is not None:
+            read = Read(plain)
+        else:
             style = _styled(text, style)
             read = _each(text, lambda t: number_text(t, style))
     else:
@@ -203,9 +232,20 @@ def numbers(column: pa.Array, style: Style, factor: float = 1.0) -> Read:
     return _finite(read)
 
 
+def shares(column: pa.Array, style: Style, factor: float) -> Read:
+    """Read a column of shares, times ``factor``; of a cell with ``%`` the hundredth counts."""
+    if not pa.types.is_string(column.type):
+        return numbers(column, style, factor)
+    percent = pc.fill_null(pc.match_substring_regex(column, r"%\s*$"), False)
+    if not pc.any(percent).as_py():
+        return numbers(column, style, factor)
+    read = numbers(pc.replace_substring_regex(column, r"\s*%\s*$", ""), style)
+    return _finite(Read(pc.multiply(read.values, pc.if_else(percent, 0.01, factor)), read.bad))
+
+
 def _amount(text: str, base: float, style: Style, bare: float | None) -> float:
     match = _AMOUNT.fullmatch(text)
-    if match is None:
+    if match is None or _BITS.search(text):
         raise ValueError(text)
     value = number_text(match[1], style)
     if match[2]:
@@ -227,12 +267,11 @@ def amounts(column: pa.Array, style: Style, unit: str | None) -> Read:
     base = factor if what == "text" else 1000.0
     if pa.types.is_string(column.type):
         text = _known(column)
-        try:
-            read = Read(pc.cast(text, pa.float64()))
-        except pa.ArrowInvalid:
+        plain = _plain(text, style)
+        if plain is None:
             style = _styled(text, style)
             return _positive(_finite(_each(text, lambda t: _amount(t, base, style, bare))))
-        column = read.values
+        column = plain
     read = numbers(column, style)
     if bare is None:
         known = read.values.is_valid().to_numpy(zero_copy_only=False)
@@ -273,7 +312,7 @@ def duration_text(text: str, style: Style) -> float:
             what, factor = UNITS.get(word, ("", 0.0))
             if what != "seconds":
                 raise ValueError(text)
-            total += float(value.replace(",", ".")) * factor
+            total += number_text(value.rstrip(".,"), style) * factor
         return total
     raise ValueError(text)
 
@@ -287,10 +326,10 @@ def durations(column: pa.Array, style: Style, unit: str | None) -> Read:
     if not pa.types.is_string(column.type):
         return numbers(column, style, factor)
     text = _known(column)
-    try:
-        return _finite(Read(pc.multiply(pc.cast(text, pa.float64()), factor)))
-    except pa.ArrowInvalid:
-        style = _styled(text, style)
+    plain = _plain(text, style)
+    if plain is not None:
+        return _finite(Read(pc.multiply(plain, factor)))
+    style = _styled(text, style)
 
     def one(value: str) -> float:
         if _NUMBER.fullmatch(value):

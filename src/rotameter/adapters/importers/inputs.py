@@ -28,7 +28,8 @@ __all__ = ["FOREIGN", "HEAD_BYTES", "LIMIT_BYTES", "InputFile", "open_members", 
 HEAD_BYTES = 1 << 16
 LIMIT_BYTES = 8 << 30
 """No file is read beyond this many bytes, unpacked."""
-_RATIO_LIMIT = 400
+_RATIO_LIMIT = 100
+"""How many times its size a packed file may unpack to: logs of real jobs reach some 60 times."""
 _RATIO_FREE_BYTES = 64 << 20
 _MEMBERS_LIMIT = 100_000
 _ARCHIVES_OPEN = 8

@@ -168,7 +168,7 @@ class Importer:
             return records_to_chunks(json_records(file, reject))
         if shape.kind in NATIVE:
             return records_to_chunks(NATIVE[shape.kind][1](file, build))
-        return delimited(file, shape.delimiter or ",", reject, settings.columns)
+        return delimited(file, shape.delimiter or ",", reject, settings.columns, build.warn)
 
     def _own(
         self,
