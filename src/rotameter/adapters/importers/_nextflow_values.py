@@ -183,7 +183,7 @@ class Seen:
         self._looked = 0
         self._sizes: set[int] = set()
 
-    def add(self, fields: Mapping[str, str]) -> None:
+    def add(self, fields: dict[str, str]) -> None:
         """Take a whole row in."""
         if not fields:
             return
@@ -193,7 +193,7 @@ class Seen:
         if not is_null(last) and len(self._sizes) < 3:
             self._sizes.add(len(last))
 
-    def cut(self, fields: Mapping[str, str]) -> bool | None:
+    def cut(self, fields: dict[str, str]) -> bool | None:
         """Say whether the last value of a row is cut; None if that cannot be told.
 
         Examples
@@ -226,6 +226,6 @@ class Seen:
         return None if kind == "time" and text[-1:] in "mhd" else True
 
 
-def _is_human(fields: Mapping[str, str]) -> bool:
+def _is_human(fields: dict[str, str]) -> bool:
     kinds = ("mem", "time", "perc")
     return any(FIELDS.get(c) in kinds and _HUMAN.fullmatch(t.strip()) for c, t in fields.items())
