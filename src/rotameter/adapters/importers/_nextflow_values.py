@@ -7,7 +7,6 @@ The forms: ``Duration``, ``MemoryUnit`` and ``TraceRecord`` of Nextflow. Memory 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 
 from rotameter.adapters.importers.times import binary_bytes, local_ns, number
