@@ -306,8 +306,11 @@ def test_workers_that_a_signal_ends_are_no_deaths(tmp_path):
             process.wait(30)
     _, events, _, workers = read(folder)
     removed = [(e["expected"], e["reason"]) for e in events if e["kind"] == "worker_removed"]
-    assert sorted(removed) == [(True, "asked to stop"), (True, "closed")]
-    assert sorted(w["end_reason"] for w in workers) == ["asked to stop", "closed"]
+    # The nanny's worker says that it closes, or its stream ends before: then our word of it counts.
+    reasons = sorted(reason for _, reason in removed)
+    assert reasons in (["asked to stop", "closed"], ["asked to stop"] * 2)
+    assert all(expected for expected, _ in removed)
+    assert sorted(w["end_reason"] for w in workers) == reasons
 
 
 def test_a_cluster_that_another_client_traces(tmp_path):
