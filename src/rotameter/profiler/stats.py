@@ -16,9 +16,8 @@ from rotameter.profiler.view import View, view
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
-    from rotameter.profiler.view import Floats, Mask
 
-__all__ = ["SUMMED", "counted_bytes", "stats"]
+__all__ = ["SUMMED", "stats"]
 
 SUMMED = (
     "wall_s",
@@ -38,40 +37,11 @@ SUMMED = (
 """The columns of ``tasks`` whose total means something."""
 
 
-def counted_bytes(seen: View, op: str) -> tuple[Floats, Mask]:
-    """Give the bytes that each attempt read or wrote as far as known, and which are at least that.
-
-    An attempt without a reading, none of whose counted files was read (written), may have done so
-    in other ways: "at least nothing" is unknown, and no value that a sum is made of.
-
-    Parameters
-    ----------
-    op : {"read", "write"}
-
-    Returns
-    -------
-    amount : ndarray of float64, shape (n,), bytes
-        NaN = unknown.
-    least : ndarray of bool, shape (n,)
-
-    Examples
-    --------
-    >>> from rotameter.profiler.trace import Trace
-    >>> seen = view(Trace.from_tables({"tasks": [{"task_id": "a"}, {"task_id": "b"}], "flows": [
-    ...     {"task_id": "a", "object": "x", "op": "read", "bytes": 5, "medium": "file"}]}))
-    >>> [counted_bytes(seen, op)[0].tolist() for op in ("read", "write")]
-    [[5.0, nan], [nan, nan]]
-    """
-    values, least = moved(seen, op)
-    nothing = np.isnan(seen.number(f"{op}_bytes")) & (values == 0.0)
-    return np.where(nothing, np.nan, values), least & ~nothing
-
-
 def _sum(seen: View, name: str, outer: Any, could: Any) -> dict[str, Any]:
     """Sum a column over the outermost attempts; "at least" where one of them has no value."""
     values, least = seen.number(name), np.zeros(seen.n, dtype=bool)
     if name in ("read_bytes", "write_bytes"):
-        values, least = counted_bytes(seen, name.removesuffix("_bytes"))
+        values, least = moved(seen, name.removesuffix("_bytes"))
     elif name == "cpu_s":
         values, least = cpu_used(seen)
     known = outer & ~np.isnan(values)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rotameter.profiler.stats import counted_bytes
+from rotameter.profiler.groups import moved
 from rotameter.profiler.view import LOSSES, View, view
 from rotameter.viz.columns import Floats, Ints, Mask, codes, floats, ints, spans, wall_s
 from rotameter.viz.formats import clip
@@ -246,7 +246,7 @@ def _sums(
     for key, column in _SUMMED.items():
         values, least = floats(tasks, column), np.zeros(seen.n, dtype=bool)
         if key in _MOVED:
-            values, least = counted_bytes(seen, key.removesuffix("_bytes"))
+            values, least = moved(seen, key.removesuffix("_bytes"))
         known = ~np.isnan(values)
         amount = np.bincount(group[known], minlength=count)
         lacking = np.bincount(group[seen.could_measure & ~known], minlength=count)
