@@ -159,3 +159,15 @@ def test_a_flow_of_unknown_size_is_no_zero() -> None:
     assert (sums["read_bytes"]["sum"], sums["write_bytes"]["sum"]) == (20, None)
     assert sums["write_bytes"]["n"] == 0
     assert np.isnan(moved(view(trace), "write")[0]).all()
+
+
+def test_what_is_nested_or_of_an_earlier_run_took_no_time_of_its_own() -> None:
+    rows = [
+        {"task_id": "outer", "wall_s": 100.0, "outcome": "ok"},
+        {"task_id": "inner", "parent": "outer", "wall_s": 80.0, "outcome": "ok"},
+        {"task_id": "before", "wall_s": 7.0, "write_bytes": 9, "outcome": "cached"},
+    ]
+    found = stats(Trace.from_tables({"tasks": rows}))
+    assert (found["task_wall_s"], found["compute_s"]) == (100.0, 100.0)
+    assert (found["sums"]["wall_s"]["sum"], found["sums"]["wall_s"]["of"]) == (100.0, 1)
+    assert found["sums"]["write_bytes"]["sum"] is None

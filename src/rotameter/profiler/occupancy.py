@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.profiler.open_ends import still_running
+
 if TYPE_CHECKING:
     from rotameter.profiler.view import Codes, Floats, Mask, View
 
@@ -225,6 +227,11 @@ def _occupancy(view: View) -> Occupancy | None:
     cores = np.fmax(np.nan_to_num(view.number("granted_cores")[rows], nan=1.0), 1.0)
     use = attempt_use(view)[rows]
     add(view.worker[rows], view.started[rows], view.ended[rows], 1 + use, cores)
+    held, until = still_running(view)
+    held, until = held[view.worker[held] >= 0], until[view.worker[held] >= 0]
+    cores = np.fmax(np.nan_to_num(view.number("granted_cores")[held], nan=1.0), 1.0)
+    use = attempt_use(view)[held]
+    add(view.worker[held], view.started[held], until, 1 + use, cores)
     for kind, into, wait in (("transfer", BUSY_TRANSFER, 0), ("disk", BUSY_DISK, 1)):
         found = view.intervals(kind)
         inside = _inside(view, found) & (found["worker"] >= 0)
@@ -340,12 +347,14 @@ def _timeline(view: View) -> Timeline | None:
     ready, started = ready_times(view, rows)
     ended = view.ended[rows]
     known = np.fmin(np.where(np.isnan(view.submitted[rows]), ready, view.submitted[rows]), ready)
+    open_, until = still_running(view)
+    begun = view.started[open_]
     moves = view.intervals("transfer")
     spans = [
         (lives["started"], lives["ended"], lives["cores"]),
-        (started, ended, np.ones(len(started))),
+        (np.r_[started, begun], np.r_[ended, until], np.ones(len(started) + len(begun))),
         (ready, started, np.ones(len(started))),
-        (known, ended, np.ones(len(started))),
+        (np.r_[known, begun], np.r_[ended, until], np.ones(len(started) + len(begun))),
         (moves["start"], moves["end"], np.ones(len(moves["start"]))),
     ]
     columns = [np.full(len(span[0]), code) for code, span in enumerate(spans)]

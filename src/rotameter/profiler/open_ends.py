@@ -7,15 +7,42 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from rotameter.profiler.view import Codes, Mask, View
+    from rotameter.profiler.view import Codes, Floats, Mask, View
 
-__all__ = ["lacking", "makespan", "open_tasks"]
+__all__ = ["lacking", "makespan", "open_tasks", "still_running"]
 
 
-def makespan(view: View) -> float | None:
+def still_running(view: View) -> tuple[Codes, Floats]:
+    """Give the rows of attempts that still ran where the trace ends, and that instant for each.
+
+    Only what is on record as running does; what merely lacks an end may have ended at any time.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> from rotameter.profiler.view import View
+    >>> rows = [{"task_id": "a", "started_ns": 1, "ended_ns": 1 + 8 * 10**9, "outcome": "ok"},
+    ...     {"task_id": "b", "started_ns": 1 + 5 * 10**9, "outcome": "running"}]
+    >>> rows, ends = still_running(View(Trace.from_tables({"tasks": rows})))
+    >>> rows.tolist(), ends.tolist()
+    ([1], [8.0])
+    """
+    over = np.zeros(len(view.task_ids) + 1, dtype=bool)
+    over[view.task[view.ok & (view.task >= 0)]] = True
+    runs = view.outcome_in("running") & ~np.isnan(view.started) & np.isnan(view.ended)
+    rows = np.flatnonzero(runs & ~over[view.task] & ~view.nested)
+    if not rows.size or view.window is None:
+        return rows[:0], np.zeros(0)
+    ends = np.full(len(rows), view.window[1])
+    keep = ends > view.started[rows]
+    return rows[keep], ends[keep]
+
+
+def makespan(view: View, *, to_the_end: bool = True) -> float | None:
     """Give the seconds from the first submission (or start) to the last instant of an attempt.
 
-    What has no end on record lasted at least to its start, and for what is known of its time.
+    What has no end on record lasted at least to its start, and for what is known of its time;
+    what still ran, to the end of the trace, unless ``to_the_end`` is false.
 
     Examples
     --------
@@ -32,6 +59,9 @@ def makespan(view: View) -> float | None:
     last = np.where(np.isnan(view.ended), at_least, view.ended)
     if view.n == 0 or not firsts or np.isnan(last).all():
         return None
+    if to_the_end:
+        rows, ends = still_running(view)
+        last[rows] = np.fmax(last[rows], ends)
     length = float(np.nanmax(last) - min(np.nanmin(t) for t in firsts))
     if length <= 0 and np.isnan(view.ended).all():
         return None

@@ -70,13 +70,13 @@ def stats(trace: Trace) -> dict[str, Any]:
         ``makespan_how`` is ``measured`` where the attempts' times give ``makespan_s``, ``recorded``
         where they have none and the input states it; ``makespan_at_least`` says whether attempts
         that ran lack a start or an end, so that ``makespan_s`` is a lower bound; ``task_wall_s`` is
-        the sum over attempts not taken from a cache; ``compute_s`` the sum of compute intervals,
-        else of durations less what was spent on transfer and deserialising inside them; ``sums``
-        holds, per column, the total over attempts that are not nested in another recorded task
-        (``sum``), how many of them had a value (``n``) of those that ran (``of``), and whether the
-        total is therefore a lower bound (``at_least``); ``usage`` is what
-        :func:`rotameter.profiler.usage.usage` gives, ``devices`` one row for each GPU
-        (:func:`rotameter.profiler.gpu.device_rows`), empty where the trace has no device timeline.
+        the sum over attempts not taken from a cache and not nested in another recorded task;
+        ``compute_s`` the sum of compute intervals, else of such durations; ``sums`` holds, per
+        column, the total over the attempts of ``task_wall_s`` (``sum``), how many of them had a
+        value (``n``) of those that ran (``of``), and whether the total is therefore a lower bound
+        (``at_least``); ``usage`` is what :func:`rotameter.profiler.usage.usage` gives, ``devices``
+        one row for each GPU (:func:`rotameter.profiler.gpu.device_rows`), empty where the trace has
+        no device timeline.
 
     Examples
     --------
@@ -91,10 +91,11 @@ def stats(trace: Trace) -> dict[str, Any]:
     outcomes = seen.tasks["outcome"].value_counts().to_pylist()
     counts = {item["values"]: item["counts"] for item in outcomes}
     cached = seen.outcome_in("cached")
-    wall = seen.wall[~cached]
+    # What a nested task used is in the readings of the task around it already; what a cached one
+    # shows, another run used.
+    outer, could = ~seen.nested & ~cached, seen.could_measure
+    wall = seen.wall[outer]
     known = wall[~np.isnan(wall)]
-    # What a nested task used is in the readings of the task around it already.
-    outer, could = ~seen.nested, seen.could_measure
     how = "measured" if seen.makespan is not None else "recorded"
     makespan = seen.makespan if how == "measured" else recorded_makespan(trace.meta)
     return {
@@ -123,6 +124,6 @@ def _compute(trace: Trace) -> float | None:
     if rows.num_rows:
         return round(float(pc.sum(pc.subtract(rows["end_ns"], rows["start_ns"])).as_py()) / 1e9, 9)
     seen = view(trace)
-    wall = np.where(seen.outcome_in("cached"), np.nan, seen.wall)
+    wall = np.where(seen.outcome_in("cached") | seen.nested, np.nan, seen.wall)
     known = ~np.isnan(wall)
     return round(float(wall[known].sum()), 9) if known.any() else None

@@ -179,7 +179,8 @@ class View:
     def makespan(self) -> float | None:
         """Seconds from the first submission (or start) to the last end; None without times.
 
-        What has no end on record lasted at least to its start, and for what is known of its time.
+        What still ran where the trace ends lasted to its end; what else has no end on record lasted
+        at least to its start, and for what is known of its time.
         """
         return open_ends.makespan(self)
 

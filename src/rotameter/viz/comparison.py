@@ -206,7 +206,9 @@ def _judged(judged: Judged) -> list[str]:
     if judged.applied == "otherwise":
         why = f"set, but not as advised: {judged.applied_how}"
     tail = [text for text in (judged.how, why) if text]
-    return _wrapped(f"  {about}: {said} predicted; {judged.outcome} ({'; '.join(tail)})", "    ")
+    return _wrapped(
+        f"  {about}: {said} predicted; {judged.outcome} ({'; '.join(tail)})", "    ", most=4
+    )
 
 
 def laws_text(found: Scaling, at: float | None, most: int = 36) -> str:

@@ -309,3 +309,15 @@ def test_events_of_other_tracers_are_counted_aloud() -> None:
 def test_the_source_is_the_importer() -> None:
     made = import_bytes(Importer, {"cpu_only.json": WHOLE})
     assert set(made.table("tasks")["source"].to_pylist()) == {"kineto"}
+
+
+def test_annotations_of_other_threads_count_for_the_time_covered() -> None:
+    """Collectives of gloo are annotations of its own threads, and operators may be few."""
+    made = one(
+        [
+            event("cpu_op", "aten::mm", T0 + 900, 3),
+            event("user_annotation", "gloo:all_reduce", T0, 500, tid=7),
+        ]
+    )
+    (rank,) = made.meta["device_timeline"]["ranks"]
+    assert rank["span_s"] == pytest.approx(903e-6)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rotameter.api import diagnose
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.idle_parallelism import Advisor as Idle
 from rotameter.profiler.findings.large_graph import Advisor
@@ -274,3 +275,10 @@ def test_one_round_is_no_pattern(made_run: Make) -> None:
     run = in_rounds(made_run)
     run.tables["tasks"] = run.tables["tasks"][:4]
     assert check(Advisor(), run.trace()) == []
+
+
+def test_the_time_of_the_rounds_is_not_told_a_second_time(made_run: Make) -> None:
+    """Nobody ran while the client sent: that is the data's doing, no lack of submissions."""
+    trace = in_rounds(made_run).trace()
+    assert {f.kind for f in diagnose(trace).findings} >= {"large_graph"}
+    assert "idle_parallelism" not in {f.kind for f in diagnose(trace).findings}

@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
+from rotameter.api import diagnose
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.no_progress import Advisor
+from rotameter.profiler.flow.critical import critical_path
 from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.trace import Trace
+from rotameter.profiler.view import view
 
 Make = Callable[..., Any]
 
@@ -151,3 +154,17 @@ def test_without_cpu_time_nothing_is_claimed(made_run: Make) -> None:
 def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
     trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
     assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))
+
+
+def test_a_hung_run_took_its_time_to_the_end_of_the_trace_and_is_not_to_be_split(
+    made_run: Make,
+) -> None:
+    """The core of what hangs is taken: it is no lack of tasks beside the other's last ones."""
+    trace = cut_off(made_run, "load", 11.0, longest=[0.9, 0.9]).trace()
+    seen = view(trace)
+    until = seen.window[1] if seen.window else 0.0
+    assert seen.makespan == pytest.approx(until - 0.0) and seen.makespan_at_least
+    path = critical_path(trace)
+    assert path.segments[-1].task == "hang" and path.segments[-1].kind == "compute"
+    assert sum(s.seconds for s in path.segments) == pytest.approx(seen.makespan)
+    assert "idle_parallelism" not in {f.kind for f in diagnose(trace).findings}

@@ -77,12 +77,15 @@ def link(columns: Columns, names: tuple[str, ...], base_ns: int) -> Linked:
     real = np.flatnonzero(rows["kind"] != NOTE)
     waits = np.array([_WAITS.search(name) is not None for name in names] or [False])
     kind = rows["kind"][real]
+    notes = np.flatnonzero(rows["kind"] == NOTE)
+    noted = [rows["start"][notes].min(), rows["end"][notes].max()] if len(notes) else []
     host = Host(
         rows["start"][real],
         rows["end"][real],
         rows["thread"][real],
         kind == OP,
         (kind == CALL) & waits[rows["name"][real]],
+        np.array(noted, dtype=np.int64),
     )
     threads = tuple(columns.threads)
     return Linked(names, threads, work, host, rows, others[top], tasks, stepped, launched_by)

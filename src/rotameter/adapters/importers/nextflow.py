@@ -234,7 +234,7 @@ def _say(header: Header, counts: Counter[str], build: Builder) -> None:
         build.warn(
             f"from the cache came {cached:,} of {every:,} tasks: their figures are those of "
             "an earlier run; when they ran, CPU time and bytes are left out, their durations and "
-            "peaks are kept (sums.wall_s holds them, task_wall_s does not)"
+            "peaks are kept, as what the tasks need; no sum holds them"
         )
     if killed:
         build.warn(

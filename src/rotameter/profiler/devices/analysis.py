@@ -53,9 +53,10 @@ def analyse(
     -------
     dict
         ``utilisation``: busy time over window, of the devices together, None where none did
-        anything, with ``words`` saying so; ``span_s``; ``host``; ``devices``.
+        anything, with ``words`` saying so; ``span_s``, from the first instant recorded of the
+        process (an annotation's too) to the last; ``host``; ``devices``.
     """
-    edges = [a for a in (work.start, work.end, host.start, host.end) if len(a)]
+    edges = [a for a in (work.start, work.end, host.start, host.end, host.noted) if len(a)]
     span = max(int(a.max()) for a in edges) - min(int(a.min()) for a in edges) if edges else 0
     devices = [
         _device(

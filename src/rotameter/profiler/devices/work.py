@@ -90,6 +90,8 @@ class Host:
         An operator, not a call of the runtime.
     waits : ndarray of bool
         A call that only waits for a device.
+    noted : ndarray of int64, optional
+        First and last instant of what annotates these threads; it counts for the time covered.
     """
 
     start: Ints
@@ -97,3 +99,4 @@ class Host:
     thread: Ints
     is_op: NDArray[np.bool_]
     waits: NDArray[np.bool_]
+    noted: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

@@ -40,14 +40,19 @@ class Rounds:
         What came to all workers; growth of the client's or scheduler's memory for them.
     count : int
         Rounds.
-    away_s : float
-        Time from the last end before each round's submission to its first start.
+    away : tuple of (float, float)
+        From the last end before each round's submission to its first start: seconds of the view.
     """
 
     size_bytes: float
     grown_bytes: float
     count: int
-    away_s: float
+    away: tuple[tuple[float, float], ...]
+
+    @property
+    def away_s(self) -> float:
+        """Time in which nothing of the rounds ran."""
+        return sum(end - begin for begin, end in self.away)
 
 
 def in_rounds(seen: View) -> dict[int, Rounds]:
@@ -98,7 +103,7 @@ def _of_group(seen: View, group: int, rows: Codes, extra: Floats) -> Rounds | No
     place = np.searchsorted(ends, begin)
     before = np.where(place > 0, ends[np.maximum(place - 1, 0)], begin)
     before = np.maximum(before, np.r_[-np.inf, np.maximum.accumulate(first)[:-1]])
-    away = float(np.maximum(first - before, 0.0).sum())
+    away = tuple((float(b), float(f)) for b, f in zip(before, first, strict=True) if f > b)
     return Rounds(float(size.sum()), grown, count, away)
 
 

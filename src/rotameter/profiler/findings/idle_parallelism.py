@@ -282,7 +282,9 @@ def _masks(seen: View, line: Timeline) -> tuple[Mask, Mask]:
     free = free_cores(seen, line)
     calm &= ~held
     for made in shipments(seen):  # The client was busy with a graph's data: that is its cause.
-        calm &= ~((line.start >= made.last_s - 1e-9) & (line.start < made.sent_s + SHIPPED_S))
+        away = made.rounds.away if made.rounds else ()
+        spans = np.array([(made.last_s, made.sent_s + SHIPPED_S), *away])
+        calm &= line.count(spans[:, 0] - 1e-9, spans[:, 1]) < 0.5
     long = _long(seen)
     normal = line.running - line.count(seen.started[long], seen.ended[long])
     some = calm & (normal > 0.5) & (free > 0.5)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter.profiler.open_ends import still_running
 from rotameter.profiler.view import lookup
 
 if TYPE_CHECKING:
@@ -51,9 +52,12 @@ class Ran:
 def ran(seen: View, first: float, last: float, *, inner: bool = False) -> Ran:
     """Give the attempts that ran (or those nested in others), times inside [first, last].
 
-    A missing start or end follows from the other and the seconds that the attempt took.
+    A missing start or end follows from the other and the seconds that the attempt took; what still
+    ran where the trace ends, ran until then.
     """
     start, end, wall = seen.started.copy(), seen.ended.copy(), seen.wall
+    rows, until = still_running(seen)
+    end[rows] = np.minimum(until, last)
     start = np.where(np.isnan(start), np.maximum(end - wall, first), start)
     end = np.where(np.isnan(end), start + wall, end)
     with np.errstate(invalid="ignore"):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter.profiler.open_ends import makespan
 from rotameter.profiler.replaying import graph, release, slots, split
 from rotameter.profiler.replaying.model import PARTS, Model
 from rotameter.profiler.usage import is_job_log
@@ -128,6 +129,6 @@ def _model(
         again=np.concatenate([graph.computed_again(seen, rows), no]),
         workers=placed.workers,
         move_bps=move_bps,
-        recorded_s=seen.makespan,
+        recorded_s=makespan(seen, to_the_end=False),
         notes=tuple(notes),
     )
