@@ -17,6 +17,7 @@
     │   ├── BadInput        exit_code 4   a file of another tool cannot be read
     │   └── UnknownFormat   exit_code 4   no importer knows it
     ├── AttachError                               a cluster could not be traced
+    ├── PolicyError                               an allocator's or policy's settings are off
     └── MissingDependency           exit_code 5   carries the pip line
 
 A tracer, plug-in or policy never raises one of these into the user's workflow: it counts,
@@ -34,6 +35,7 @@ __all__ = [
     "MissingDependency",
     "NotATrace",
     "PluginError",
+    "PolicyError",
     "RotameterError",
     "SchemaMismatch",
     "TraceError",
@@ -135,6 +137,10 @@ class UnknownFormat(InputError):
     """No importer knows the file."""
 
     exit_code = 4
+
+
+class PolicyError(RotameterError):
+    """An allocator or policy was given what it cannot work with, or gave what cannot be used."""
 
 
 class AttachError(RotameterError):

@@ -85,8 +85,8 @@ class Allocator(Protocol):
     def observe(self, record: Any) -> None:
         """Learn from an attempt, ended or still running."""
 
-    def exceeded(self, task: Any, attempt: int) -> Allocation:
-        """Size the next attempt after a resource was exceeded."""
+    def exceeded(self, task: Any, attempt: Any) -> Allocation:
+        """Size the next attempt after one (a record) that exceeded a resource."""
 
     def explain(self, task: Any) -> str:
         """Say in plain words why a task gets what it gets."""

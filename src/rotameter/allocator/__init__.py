@@ -1,0 +1,1 @@
+"""How much each task gets: sized online from what earlier tasks used."""

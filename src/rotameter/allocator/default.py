@@ -1,0 +1,254 @@
+"""Ours: sizes every task from what earlier ones used, in every dimension that is asked for.
+
+A group is unknown until two of its tasks have completed. Until then few of them run (scouts) and
+the others are held, as long as other tasks take the slots; a slot that would stay empty is not
+kept waiting for a second completion. What scouts get is guessed from all other groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rotameter.allocator.learner import COLD, Learner
+from rotameter.allocator.needs import RESOURCES, Record, Task, View, usable
+from rotameter.allocator.pooled import Pool
+from rotameter.allocator.words import words
+from rotameter.errors import PolicyError
+from rotameter.values import Allocation, Hold
+
+__all__ = ["SCOUTS", "Default"]
+
+SCOUTS = 2
+"""Tasks of an unknown group that run at once."""
+
+COLD_STEP = 4.0
+"""A failure of an unknown group's task is followed by so many times its allocation, at least."""
+
+_NOTHING = View()
+_GONE = frozenset({"failed", "cancelled"})
+"""Outcomes after which a task may never complete: its bounds would stay for ever."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """What is known of a group."""
+
+    learners: dict[str, Learner] = field(default_factory=dict)
+    completed: int = 0
+    running: set[str] = field(default_factory=set)
+    waiting: dict[str, dict[str, tuple[float, int]]] = field(default_factory=dict)
+    """Task that came back → resource → (largest allocation that it exceeded, failures)."""
+
+    def learner(self, name: str) -> Learner:
+        """Give what is known of a resource."""
+        learner = self.learners.get(name)
+        if learner is None:
+            learner = self.learners[name] = Learner()
+        return learner
+
+
+class Default:
+    """The default allocator.
+
+    Parameters
+    ----------
+    most : mapping of str to float, optional
+        What the largest worker has, by resource.
+    resources : iterable of str
+        Dimensions to size; names of :data:`~rotameter.allocator.needs.RESOURCES`.
+    defaults : mapping of str to float, optional
+        What a task of an unknown group gets while no other group is known either.
+    scouts : int
+        Tasks of an unknown group that run at once; 0: all that may.
+
+    Raises
+    ------
+    PolicyError
+        For a resource that is not known, or a limit that is no positive number.
+
+    Examples
+    --------
+    >>> made = Default(most={"memory_bytes": 64e9})
+    >>> for name in "ab":
+    ...     made.observe(Record(name, "load", "ok", {"memory_bytes": 2e9}, wall_s=10.0))
+    >>> made.request(Task("c", "load")).memory_bytes
+    2525000000
+    """
+
+    def __init__(
+        self,
+        most: Mapping[str, float] | None = None,
+        *,
+        resources: Iterable[str] = ("memory_bytes",),
+        defaults: Mapping[str, float] | None = None,
+        scouts: int = SCOUTS,
+    ) -> None:
+        self.resources = tuple(resources)
+        self.most, self.defaults = dict(most or {}), dict(defaults or {})
+        for name in (*self.resources, *self.most, *self.defaults):
+            if name not in RESOURCES:
+                raise PolicyError(
+                    f"unknown resource {name!r}", hint=f"known: {', '.join(sorted(RESOURCES))}"
+                )
+        for name, value in self.most.items():
+            if not usable(value):
+                raise PolicyError(f"the most that a worker has of {name} is {value!r}, no amount")
+        self.scouts = scouts
+        self._groups: dict[str, _Group] = {}
+        self._pools = {name: Pool() for name in self.resources}
+
+    # -- the protocol -----------------------------------------------------------------------
+
+    def request(self, task: Task, view: View | None = None) -> Allocation | Hold:
+        """Size an attempt, or hold it while its group is unknown."""
+        view = view or _NOTHING
+        group = self._of(task.group)
+        if task.task_id in group.waiting:
+            made = self._again(group, task.task_id)
+        elif self._held(group, view, task.task_id):
+            return Hold(task.task_id)
+        else:
+            made = {name: self._first(group, name) for name in self.resources}
+            for more in (view.free if view.few else {}, view.share):
+                made = {name: max(v, more.get(name, v)) for name, v in made.items()}
+        group.running.add(task.task_id)
+        return self._given(task, made)
+
+    def observe(self, record: Record) -> None:
+        """Learn from an attempt that ended, or from a reading of one that still runs."""
+        group = self._of(record.group)
+        used = {k: float(v) for k, v in record.used.items() if k in self._pools and usable(v)}
+        if record.outcome == "running":
+            for name, value in used.items():
+                learner = group.learner(name)
+                if value > learner.largest:
+                    learner.bound(record.task_id, value)
+            return
+        group.running.discard(record.task_id)
+        if record.outcome == "ok":
+            self._completed(group, record, used)
+        elif record.outcome in _GONE:
+            group.waiting.pop(record.task_id, None)
+            for learner in group.learners.values():
+                learner.forget(record.task_id)
+
+    def exceeded(self, task: Task, attempt: Record) -> Allocation:
+        """Size the attempt after one that exceeded what it had; nothing else grows."""
+        group = self._of(task.group)
+        group.running.discard(task.task_id)
+        waiting = group.waiting.setdefault(task.task_id, {})
+        for name in sorted(attempt.exceeded & self._pools.keys()):
+            had, failures = waiting.get(name, (0.0, 0))
+            given = attempt.granted.get(name)
+            had = max(had, float(given) if usable(given) else 0.0)  # type: ignore[arg-type]
+            waiting[name] = (had, failures + 1)
+            if had:
+                group.learner(name).bound(task.task_id, had)
+        kept = {name: float(v) for name, v in attempt.granted.items() if name in self._pools}
+        return self._given(task, {**kept, **self._again(group, task.task_id)})
+
+    def explain(self, task: Task) -> str:
+        """Say in plain words why a task of this group gets what it gets."""
+        group = self._of(task.group)
+        return "\n".join(
+            words(name, group.learners.get(name), self._first(group, name))
+            for name in self.resources
+        )
+
+    # -- parts ------------------------------------------------------------------------------
+
+    def _of(self, name: str) -> _Group:
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = _Group()
+        return group
+
+    def _held(self, group: _Group, view: View, task_id: str) -> bool:
+        """Say whether enough other tasks of an unknown group are under way."""
+        if not self.scouts or group.completed >= (1 if view.spare else COLD):
+            return False
+        return len((group.running | group.waiting.keys()) - {task_id}) >= self.scouts
+
+    def _first(self, group: _Group, name: str) -> float:
+        learner = group.learners.get(name)
+        if learner is not None and learner.n:
+            return learner.first()
+        pool = self._pools[name]
+        made = pool.first() if pool.known else self.defaults.get(name, RESOURCES[name].default)
+        highest = max(learner.failed.values(), default=0.0) if learner is not None else 0.0
+        return self._unknown_after(highest, name) if 0 < made <= highest else made
+
+    def _unknown_after(self, previous: float, name: str) -> float:
+        """Guess after a failure in a group of which fewer than two tasks have completed."""
+        pool = self._pools[name]
+        if pool.known and pool.largest > previous:
+            return pool.largest
+        return COLD_STEP * previous if previous > 0 else RESOURCES[name].start
+
+    def _again(self, group: _Group, task_id: str) -> dict[str, float]:
+        """Size what a task exceeded before; what it did not exceed is not in it."""
+        made = {}
+        for name, (had, failures) in group.waiting[task_id].items():
+            learner = group.learner(name)
+            known = learner.n >= COLD and had > 0
+            made[name] = learner.after(had, failures) if known else self._unknown_after(had, name)
+        return made
+
+    def _completed(self, group: _Group, record: Record, used: Mapping[str, float]) -> None:
+        group.completed += 1
+        group.waiting.pop(record.task_id, None)
+        seconds = float(record.wall_s) if usable(record.wall_s) else 1.0  # type: ignore[arg-type]
+        for name in self.resources:
+            if name in used:
+                group.learner(name).learn(record.task_id, used[name], seconds)
+                self._pools[name].learn(record.group, used[name])
+            elif name in group.learners:
+                group.learners[name].forget(record.task_id)
+
+    def _given(self, task: Task, made: Mapping[str, float]) -> Allocation:
+        amounts: dict[str, Any] = {}
+        for name, value in made.items():
+            asked = task.asked.get(name)
+            most = self.most.get(name, math.inf)
+            amount = float(asked) if usable(asked) else min(value, most)  # type: ignore[arg-type]
+            amounts[name] = math.ceil(amount) if RESOURCES[name].whole else amount
+        return Allocation(**amounts, policy="default")
+
+    # -- keeping ----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Give what was learnt as plain data; attempts under way are not part of it."""
+        return {
+            "schema": 1,
+            "resources": list(self.resources),
+            "most": dict(self.most),
+            "defaults": dict(self.defaults),
+            "scouts": self.scouts,
+            "pools": {name: pool.state() for name, pool in self._pools.items()},
+            "groups": {
+                name: {
+                    "completed": group.completed,
+                    "learners": {key: one.state() for key, one in group.learners.items()},
+                }
+                for name, group in self._groups.items()
+            },
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Default:
+        """Make one from :meth:`state`; it goes on as the first would have."""
+        made = cls(
+            state["most"],
+            resources=state["resources"],
+            defaults=state["defaults"],
+            scouts=state["scouts"],
+        )
+        made._pools = {name: Pool.from_state(kept) for name, kept in state["pools"].items()}
+        for name, kept in state["groups"].items():
+            group = made._of(name)
+            group.completed = int(kept["completed"])
+            group.learners = {key: Learner.from_state(one) for key, one in kept["learners"].items()}
+        return made

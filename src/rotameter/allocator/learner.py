@@ -1,0 +1,237 @@
+"""What is known of one resource of one group, and what its next task should get.
+
+Ways of choosing a ladder run side by side: all that was seen, weighted by time and recency; the
+latest only; the few latest, for the time after a shift; the largest seen. What each would have cost
+is known for every completed task, so the one with the least loss so far, discounted, serves next
+(follow the leader with full information; Cesa-Bianchi and Lugosi 2006). An attempt holds a slot
+besides the resource, which is counted as :data:`SLOT` times the group's mean need: failing costs
+that too. Two more ways count the slot for less; they serve once they have proved to cost less.
+
+Constants were chosen on ``TUNED_ON`` alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from rotameter.allocator.ladder import Ladder, cheapest, with_tail
+from rotameter.allocator.sketch import Sketch
+
+__all__ = ["COLD", "HEADROOM", "SLOT", "TUNED_ON", "Learner", "priced"]
+
+TUNED_ON = ("kseg_eager", "sizey_mag", "wf_nextflow", "wf_pegasus_montage")
+"""The sets (of twelve) that the constants were chosen on."""
+
+COLD = 2
+"""Completions after which a group is known."""
+
+HEADROOM = 0.01
+"""Like tasks differ by so much; a rung lies this far above a need that was seen."""
+
+SLOT, BOLD = 1.0, 0.1
+"""Prices of the slot that an attempt holds, in mean needs of its group: until there is evidence,
+and what the evidence is counted by."""
+
+LATEST, FEW = 50, 12
+DISCOUNT = 0.995
+
+BEYOND = 1.25
+"""After a failure that no success has exceeded, the next first try is so much above it."""
+
+EXPERTS = ("all", "latest", "few", "largest", "all boldly", "latest boldly")
+_BOLDLY = (4, 5)
+
+
+def priced(values: list[float], weights: list[float], slot: float) -> Ladder:
+    """Give the cheapest ladder where each attempt also costs ``slot``, in the values' unit."""
+    found = cheapest([value + slot for value in values], weights)
+    return Ladder(tuple(rung - slot for rung in found.rungs), found.cost - slot)
+
+
+def _needs(pairs: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Give the different needs, ascending, and the weight of each."""
+    held: dict[float, float] = {}
+    for value, weight in pairs:
+        held[value] = held.get(value, 0.0) + weight
+    values = sorted(held)
+    return values, [held[value] for value in values]
+
+
+def _two(values: list[float], weights: list[float], n: int) -> tuple[Ladder, Ladder]:
+    """Give the cheapest ladders by both prices of a slot."""
+    mean = _mean(values, weights)
+    tail = with_tail(values, weights, n, values[-1])
+    return priced(*tail, SLOT * mean), priced(*tail, BOLD * mean)
+
+
+def _mean(values: list[float], weights: list[float]) -> float:
+    whole = sum(weights)
+    return sum(v * w for v, w in zip(values, weights, strict=True)) / whole if whole > 0 else 0.0
+
+
+class Learner:
+    """Sizes one resource of one group.
+
+    Attributes
+    ----------
+    n : int
+        Completed tasks whose need is known.
+    largest : float
+        Largest need seen, 0 before the first.
+    failed : dict of str to float
+        Task → the largest allocation that it exceeded, while it has not completed; also what
+        running tasks use already: their needs are at least that.
+    """
+
+    __slots__ = (
+        "_best",
+        "_ladders",
+        "_latest",
+        "_losses",
+        "_seconds",
+        "_seen",
+        "_used",
+        "failed",
+        "largest",
+        "n",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.n, self.largest = 0, 0.0
+        self.failed: dict[str, float] = {}
+        self._seen = Sketch()
+        self._latest: deque[tuple[float, float]] = deque(maxlen=LATEST)
+        self._losses = [0.0] * len(EXPERTS)
+        self._best = 0
+        self._ladders: list[Ladder] | None = None
+        self._used, self._seconds = 0.0, 0.0
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def learn(self, task_id: str, need: float, seconds: float) -> None:
+        """Take what a completed task needed and how long it ran; both positive, finite."""
+        self.failed.pop(task_id, None)
+        if self.n >= COLD:
+            for at in range(len(EXPERTS)):
+                loss = self._cost(at, need) * seconds
+                self._losses[at] = DISCOUNT * self._losses[at] + loss
+            self._best = min(range(len(EXPERTS)), key=lambda at: self._losses[at])
+        self.n += 1
+        self.largest = max(self.largest, need)
+        # Time counts since cost does; recency, since needs drift.
+        weight = seconds * self.n
+        self._seen.add(need * (1 + HEADROOM), weight)
+        self._latest.append((need * (1 + HEADROOM), weight))
+        self._used += need * seconds
+        self._seconds += seconds
+        self._ladders = None
+
+    def bound(self, task_id: str, at_least: float) -> None:
+        """Take that a task that has not completed needs at least so much."""
+        self.failed[task_id] = max(self.failed.get(task_id, 0.0), at_least)
+
+    def forget(self, task_id: str) -> None:
+        """Drop what is known of a task that will not complete."""
+        self.failed.pop(task_id, None)
+
+    def renew(self) -> None:
+        """Keep only the latest: the regime has changed."""
+        self._seen = Sketch()
+        for value, weight in self._latest:
+            self._seen.add(value, weight)
+        self._losses = [0.0] * len(EXPERTS)
+        self._ladders = None
+
+    # -- choosing ---------------------------------------------------------------------------
+
+    def first(self) -> float:
+        """Size a first attempt; the group has at least one completion."""
+        made = self.ladder.rungs[0]
+        if not self.failed:
+            return made
+        above = sum(1 for bound in self.failed.values() if bound >= made)
+        if above >= max(2.0, 0.25 * min(self.n, 20)):
+            made = self._after(self._best, made, 1)
+        highest = max(self.failed.values())
+        if highest >= self.largest and made <= highest:
+            made = BEYOND * highest
+        return made
+
+    def after(self, previous: float, failures: int) -> float:
+        """Size the attempt after ``failures`` that exceeded theirs, the last of them this."""
+        return self._after(self._best, previous, failures)
+
+    def _after(self, expert: int, previous: float, failures: int) -> float:
+        """Try the largest seen next; then double: many small steps take many whole attempts.
+
+        Only a way that has proved to cost less climbs its own rungs, once.
+        """
+        following = self._all()[expert].above(previous)
+        if failures == 1:
+            if expert in _BOLDLY and following is not None:
+                return following
+            largest = self.largest * (1 + HEADROOM)
+            if largest > previous:
+                return largest
+        return max(2.0 * previous, following or 0.0)
+
+    @property
+    def ladder(self) -> Ladder:
+        """The ladder that serves now."""
+        return self._all()[self._best]
+
+    @property
+    def expert(self) -> str:
+        """Name of the way that serves now."""
+        return EXPERTS[self._best]
+
+    def _cost(self, expert: int, need: float) -> float:
+        slot = BOLD * self._used / self._seconds
+        tried = self._all()[expert].rungs[0]
+        cost, failures = tried + slot, 0
+        while tried < need:
+            failures += 1
+            tried = self._after(expert, tried, failures)
+            cost += tried + slot
+        return cost
+
+    def _all(self) -> list[Ladder]:
+        if self._ladders is None:
+            latest = list(self._latest)
+            safe, bold = _two(self._seen.values, self._seen.weights, self.n)
+            recent, boldly = _two(*_needs(latest), len(latest))
+            few, _ = _two(*_needs(latest[-FEW:]), min(FEW, len(latest)))
+            largest = Ladder((self.largest * (1 + HEADROOM),), 0.0)
+            self._ladders = [safe, recent, few, largest, bold, boldly]
+        return self._ladders
+
+    # -- keeping ----------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Give all of it as plain data."""
+        return {
+            "n": self.n,
+            "largest": self.largest,
+            "failed": dict(self.failed),
+            "seen": self._seen.state(),
+            "latest": [list(pair) for pair in self._latest],
+            "losses": list(self._losses),
+            "best": self._best,
+            "used": self._used,
+            "seconds": self._seconds,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Learner:
+        """Make one from :meth:`state`; it goes on as the first would have."""
+        made = cls()
+        made.n, made.largest = int(state["n"]), float(state["largest"])
+        made.failed = {str(k): float(v) for k, v in state["failed"].items()}
+        made._seen = Sketch.from_state(state["seen"])
+        made._latest.extend((float(v), float(w)) for v, w in state["latest"])
+        made._losses = [float(v) for v in state["losses"]]
+        made._best = int(state["best"])
+        made._used, made._seconds = float(state["used"]), float(state["seconds"])
+        return made

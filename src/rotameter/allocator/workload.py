@@ -1,0 +1,151 @@
+"""Tasks with known needs, to try allocators on: one entry a task, in order of completion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+    from rotameter.profiler.trace import Trace
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.int64]
+
+__all__ = ["WINDOW", "Workload", "from_trace", "orders"]
+
+WINDOW = 256
+"""Orders are shuffled inside stretches of so many tasks."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """What each task needed and how long it ran.
+
+    Attributes
+    ----------
+    name : str
+    group : ndarray of int64, shape (n,)
+        Codes into ``groups``.
+    groups : tuple of str
+    need_bytes, wall_s : ndarray of float64, shape (n,)
+        Peak memory and duration, positive.
+    size : ndarray of float64, shape (n,)
+        A number known before the run, NaN = unknown.
+    asked_bytes : ndarray of float64, shape (n,)
+        What the user asked for, NaN = unknown.
+    curve : ndarray of float64, shape (n, k), optional
+        Part of the run after which use first reaches 1/k, 2/k … of the peak; without it an attempt
+        that exceeds its allocation takes the whole time.
+    deps : tuple of (int, int)
+        (task, what it depends on), places.
+    """
+
+    name: str
+    group: Codes
+    groups: tuple[str, ...]
+    need_bytes: Floats
+    wall_s: Floats
+    size: Floats
+    asked_bytes: Floats
+    curve: Floats | None = None
+    deps: tuple[tuple[int, int], ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def first(self, rows: int | None) -> Workload:
+        """Give the first rows alone; dependencies on others are left out."""
+        if rows is None or rows >= len(self):
+            return self
+        return replace(
+            self,
+            group=self.group[:rows],
+            need_bytes=self.need_bytes[:rows],
+            wall_s=self.wall_s[:rows],
+            size=self.size[:rows],
+            asked_bytes=self.asked_bytes[:rows],
+            curve=None if self.curve is None else self.curve[:rows],
+            deps=tuple((a, b) for a, b in self.deps if a < rows and b < rows),
+        )
+
+    def failed_s(self, at: int, granted_bytes: float) -> float:
+        """Give how long an attempt runs that gets less than it needs."""
+        wall = float(self.wall_s[at])
+        if self.curve is None or np.isnan(self.curve[at]).any():
+            return wall
+        known = self.curve[at]
+        grid = np.arange(len(known) + 1) / len(known)
+        part = granted_bytes / float(self.need_bytes[at])
+        return wall * float(np.interp(part, grid, np.r_[0.0, known]))
+
+
+def from_trace(trace: Trace, name: str = "") -> Workload:
+    """Take the completed tasks of a trace whose peak memory and duration are known.
+
+    A peak that is a lower bound only (killed for memory) is no need; tasks are in the order in
+    which they ended, else as recorded.
+
+    Parameters
+    ----------
+    trace : Trace
+    name : str
+
+    Returns
+    -------
+    Workload
+        Of no tasks where none has a peak.
+    """
+    from rotameter.profiler.view import lookup, view
+
+    seen = view(trace)
+    rows = np.flatnonzero(
+        seen.ok
+        & ~seen.nested
+        & (seen.number("peak_memory_bytes") > 0)
+        & (seen.wall > 0)
+        & (seen.peak_kinds != "lower_bound")
+        & (seen.peak_kinds != "missing")
+    )
+    ended = np.nan_to_num(seen.ended[rows], nan=np.inf)
+    rows = rows[np.argsort(ended, kind="stable")]
+    names = (*seen.groups, "(unnamed)")
+    place = np.full(len(seen.task_ids) + 1, -1, dtype=np.int64)
+    place[seen.task[rows]] = np.arange(len(rows))
+    place[-1] = -1
+    table = trace.table("deps")
+    one = place[lookup(table["task_id"], seen.task_ids)]
+    two = place[lookup(table["depends_on"], seen.task_ids)]
+    both = (one >= 0) & (two >= 0) & (one != two)
+    return Workload(
+        name=name,
+        group=seen.group[rows] % len(names),
+        groups=names,
+        need_bytes=seen.number("peak_memory_bytes")[rows],
+        wall_s=seen.wall[rows],
+        size=np.full(len(rows), np.nan),
+        asked_bytes=seen.number("requested_memory_bytes")[rows],
+        deps=tuple(zip(one[both].tolist(), two[both].tolist(), strict=True)),
+    )
+
+
+def orders(n: int, shuffles: int, rng: Generator) -> list[Sequence[int]]:
+    """Give the order itself, and shuffles of it inside windows.
+
+    Examples
+    --------
+    >>> [len(order) for order in orders(300, 2, np.random.default_rng(0))]
+    [300, 300, 300]
+    """
+    made: list[Sequence[int]] = [range(n)]
+    for _ in range(shuffles):
+        order = np.arange(n)
+        for begin in range(0, n, WINDOW):
+            rng.shuffle(order[begin : begin + WINDOW])
+        made.append(order.tolist())
+    return made
