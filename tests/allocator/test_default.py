@@ -86,6 +86,13 @@ def test_only_what_was_exceeded_grows() -> None:
     assert memory(again) > 2 * GB and again.cores == 2.0
 
 
+def test_what_came_back_is_asked_for_in_every_dimension() -> None:
+    made = Default(resources=("memory_bytes", "cores"))
+    again = made.exceeded(Task("a", "g"), over("a", 2 * GB))
+    asked = made.request(Task("a", "g"))
+    assert asked.cores == 1.0 and memory(asked) == memory(again)  # type: ignore[union-attr]
+
+
 def test_a_failure_raises_the_next_first_request_until_more_was_enough() -> None:
     made = known([1.0 * GB, 1.1 * GB, 1.05 * GB])
     low = memory(made.request(Task("a", "g")))

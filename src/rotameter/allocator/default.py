@@ -8,9 +8,9 @@ kept waiting for a second completion. What scouts get is guessed from all other 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rotameter.allocator.learner import COLD, Learner
 from rotameter.allocator.needs import RESOURCES, Record, Task, View, usable
@@ -18,6 +18,9 @@ from rotameter.allocator.pooled import Pool
 from rotameter.allocator.words import words
 from rotameter.errors import PolicyError
 from rotameter.values import Allocation, Hold
+
+if TYPE_CHECKING:
+    from rotameter.protocols import Detector
 
 __all__ = ["SCOUTS", "Default"]
 
@@ -37,6 +40,7 @@ class _Group:
     """What is known of a group."""
 
     learners: dict[str, Learner] = field(default_factory=dict)
+    watches: dict[str, Detector] = field(default_factory=dict)
     completed: int = 0
     running: set[str] = field(default_factory=set)
     waiting: dict[str, dict[str, tuple[float, int]]] = field(default_factory=dict)
@@ -63,6 +67,9 @@ class Default:
         What a task of an unknown group gets while no other group is known either.
     scouts : int
         Tasks of an unknown group that run at once; 0: all that may.
+    detector : callable, optional
+        Makes a detector of change points for a group's needs (their logarithms, in order of
+        completion); where one finds a change, only the latest needs are kept.
 
     Raises
     ------
@@ -85,6 +92,7 @@ class Default:
         resources: Iterable[str] = ("memory_bytes",),
         defaults: Mapping[str, float] | None = None,
         scouts: int = SCOUTS,
+        detector: Callable[[], Detector] | None = None,
     ) -> None:
         self.resources = tuple(resources)
         self.most, self.defaults = dict(most or {}), dict(defaults or {})
@@ -96,7 +104,7 @@ class Default:
         for name, value in self.most.items():
             if not usable(value):
                 raise PolicyError(f"the most that a worker has of {name} is {value!r}, no amount")
-        self.scouts = scouts
+        self.scouts, self._detector = scouts, detector
         self._groups: dict[str, _Group] = {}
         self._pools = {name: Pool() for name in self.resources}
 
@@ -106,14 +114,15 @@ class Default:
         """Size an attempt, or hold it while its group is unknown."""
         view = view or _NOTHING
         group = self._of(task.group)
-        if task.task_id in group.waiting:
-            made = self._again(group, task.task_id)
-        elif self._held(group, view, task.task_id):
+        back = task.task_id in group.waiting
+        if not back and self._held(group, view, task.task_id):
             return Hold(task.task_id)
-        else:
-            made = {name: self._first(group, name) for name in self.resources}
-            for more in (view.free if view.few else {}, view.share):
-                made = {name: max(v, more.get(name, v)) for name, v in made.items()}
+        made = {name: self._first(group, name, task.size) for name in self.resources}
+        for more in (view.free if view.few else {}, view.share):
+            made = {name: max(v, more.get(name, v)) for name, v in made.items()}
+        if back:
+            for name, amount in self._again(group, task).items():
+                made[name] = max(made[name], amount)
         group.running.add(task.task_id)
         return self._given(task, made)
 
@@ -148,15 +157,25 @@ class Default:
             if had:
                 group.learner(name).bound(task.task_id, had)
         kept = {name: float(v) for name, v in attempt.granted.items() if name in self._pools}
-        return self._given(task, {**kept, **self._again(group, task.task_id)})
+        return self._given(task, {**kept, **self._again(group, task)})
 
     def explain(self, task: Task) -> str:
         """Say in plain words why a task of this group gets what it gets."""
         group = self._of(task.group)
         return "\n".join(
-            words(name, group.learners.get(name), self._first(group, name))
+            words(name, group.learners.get(name), self._first(group, name, task.size))
             for name in self.resources
         )
+
+    def groups(self) -> list[str]:
+        """Give the names of the groups that something is known of."""
+        return list(self._groups)
+
+    def largest(self, group: str, name: str) -> float | None:
+        """Give the largest use of a resource by a group's completed tasks; None if unknown."""
+        known = self._groups.get(group)
+        learner = known.learners.get(name) if known is not None else None
+        return learner.largest if learner is not None and learner.n else None
 
     # -- parts ------------------------------------------------------------------------------
 
@@ -172,10 +191,10 @@ class Default:
             return False
         return len((group.running | group.waiting.keys()) - {task_id}) >= self.scouts
 
-    def _first(self, group: _Group, name: str) -> float:
+    def _first(self, group: _Group, name: str, size: float | None) -> float:
         learner = group.learners.get(name)
         if learner is not None and learner.n:
-            return learner.first()
+            return learner.first(size)
         pool = self._pools[name]
         made = pool.first() if pool.known else self.defaults.get(name, RESOURCES[name].default)
         highest = max(learner.failed.values(), default=0.0) if learner is not None else 0.0
@@ -188,13 +207,15 @@ class Default:
             return pool.largest
         return COLD_STEP * previous if previous > 0 else RESOURCES[name].start
 
-    def _again(self, group: _Group, task_id: str) -> dict[str, float]:
+    def _again(self, group: _Group, task: Task) -> dict[str, float]:
         """Size what a task exceeded before; what it did not exceed is not in it."""
         made = {}
-        for name, (had, failures) in group.waiting[task_id].items():
+        for name, (had, failures) in group.waiting[task.task_id].items():
             learner = group.learner(name)
             known = learner.n >= COLD and had > 0
-            made[name] = learner.after(had, failures) if known else self._unknown_after(had, name)
+            made[name] = (
+                learner.after(had, failures, task.size) if known else self._unknown_after(had, name)
+            )
         return made
 
     def _completed(self, group: _Group, record: Record, used: Mapping[str, float]) -> None:
@@ -203,10 +224,23 @@ class Default:
         seconds = float(record.wall_s) if usable(record.wall_s) else 1.0  # type: ignore[arg-type]
         for name in self.resources:
             if name in used:
-                group.learner(name).learn(record.task_id, used[name], seconds)
-                self._pools[name].learn(record.group, used[name])
+                self._learn(group, name, record, used[name], seconds)
             elif name in group.learners:
                 group.learners[name].forget(record.task_id)
+
+    def _learn(self, group: _Group, name: str, record: Record, need: float, seconds: float) -> None:
+        learner = group.learner(name)
+        size = record.size if record.size is not None and math.isfinite(record.size) else None
+        learner.learn(record.task_id, need, seconds, size)
+        self._pools[name].learn(record.group, need)
+        if self._detector is None:
+            return
+        watch = group.watches.get(name)
+        if watch is None:
+            watch = group.watches[name] = self._detector()
+        # The order of completions stands for time: a core knows no clock.
+        if watch.update(learner.n, math.log(need)) is not None:
+            learner.renew()
 
     def _given(self, task: Task, made: Mapping[str, float]) -> Allocation:
         amounts: dict[str, Any] = {}

@@ -5,7 +5,8 @@ latest only; the few latest, for the time after a shift; the largest seen. What 
 is known for every completed task, so the one with the least loss so far, discounted, serves next
 (follow the leader with full information; Cesa-Bianchi and Lugosi 2006). An attempt holds a slot
 besides the resource, which is counted as :data:`SLOT` times the group's mean need: failing costs
-that too. Two more ways count the slot for less; they serve once they have proved to cost less.
+that too. Two more ways count the slot for less; they serve once they have proved to cost less. The
+last follows a size known before the run; without one it is no candidate.
 
 Constants were chosen on ``TUNED_ON`` alone.
 """
@@ -16,6 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from rotameter.allocator.follows import Follows
 from rotameter.allocator.ladder import Ladder, cheapest, with_tail
 from rotameter.allocator.sketch import Sketch
 
@@ -40,8 +42,9 @@ DISCOUNT = 0.995
 BEYOND = 1.25
 """After a failure that no success has exceeded, the next first try is so much above it."""
 
-EXPERTS = ("all", "latest", "few", "largest", "all boldly", "latest boldly")
+EXPERTS = ("all", "latest", "few", "largest", "all boldly", "latest boldly", "size")
 _BOLDLY = (4, 5)
+_SIZE = 6
 
 
 def priced(values: list[float], weights: list[float], slot: float) -> Ladder:
@@ -87,6 +90,7 @@ class Learner:
 
     __slots__ = (
         "_best",
+        "_follows",
         "_ladders",
         "_latest",
         "_losses",
@@ -107,17 +111,23 @@ class Learner:
         self._best = 0
         self._ladders: list[Ladder] | None = None
         self._used, self._seconds = 0.0, 0.0
+        self._follows = Follows(HEADROOM, SLOT)
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, task_id: str, need: float, seconds: float) -> None:
+    def learn(self, task_id: str, need: float, seconds: float, size: float | None = None) -> None:
         """Take what a completed task needed and how long it ran; both positive, finite."""
         self.failed.pop(task_id, None)
         if self.n >= COLD:
-            for at in range(len(EXPERTS)):
-                loss = self._cost(at, need) * seconds
-                self._losses[at] = DISCOUNT * self._losses[at] + loss
+            costs = [self._cost(at, need, size) for at in range(len(EXPERTS))]
+            # A way that had no answer did as well as the one that served.
+            served = costs[self._leader(size)]
+            for at, cost in enumerate(costs):
+                loss = (served if cost is None else cost) or 0.0
+                self._losses[at] = DISCOUNT * self._losses[at] + loss * seconds
             self._best = min(range(len(EXPERTS)), key=lambda at: self._losses[at])
+        if size is not None:
+            self._follows.learn(need, seconds, size)
         self.n += 1
         self.largest = max(self.largest, need)
         # Time counts since cost does; recency, since needs drift.
@@ -137,38 +147,42 @@ class Learner:
         self.failed.pop(task_id, None)
 
     def renew(self) -> None:
-        """Keep only the latest: the regime has changed."""
+        """Keep only the few latest: the regime has changed."""
         self._seen = Sketch()
-        for value, weight in self._latest:
+        kept = list(self._latest)[-FEW:]
+        self._latest.clear()
+        self._latest.extend(kept)
+        for value, weight in kept:
             self._seen.add(value, weight)
         self._losses = [0.0] * len(EXPERTS)
         self._ladders = None
 
     # -- choosing ---------------------------------------------------------------------------
 
-    def first(self) -> float:
+    def first(self, size: float | None = None) -> float:
         """Size a first attempt; the group has at least one completion."""
-        made = self.ladder.rungs[0]
+        leader = self._leader(size)
+        made = self._ladder(leader, size).rungs[0]
         if not self.failed:
             return made
         above = sum(1 for bound in self.failed.values() if bound >= made)
         if above >= max(2.0, 0.25 * min(self.n, 20)):
-            made = self._after(self._best, made, 1)
+            made = self._after(leader, made, 1, size)
         highest = max(self.failed.values())
         if highest >= self.largest and made <= highest:
             made = BEYOND * highest
         return made
 
-    def after(self, previous: float, failures: int) -> float:
+    def after(self, previous: float, failures: int, size: float | None = None) -> float:
         """Size the attempt after ``failures`` that exceeded theirs, the last of them this."""
-        return self._after(self._best, previous, failures)
+        return self._after(self._leader(size), previous, failures, size)
 
-    def _after(self, expert: int, previous: float, failures: int) -> float:
+    def _after(self, expert: int, previous: float, failures: int, size: float | None) -> float:
         """Try the largest seen next; then double: many small steps take many whole attempts.
 
         Only a way that has proved to cost less climbs its own rungs, once.
         """
-        following = self._all()[expert].above(previous)
+        following = self._ladder(expert, size).above(previous)
         if failures == 1:
             if expert in _BOLDLY and following is not None:
                 return following
@@ -177,23 +191,39 @@ class Learner:
                 return largest
         return max(2.0 * previous, following or 0.0)
 
-    @property
-    def ladder(self) -> Ladder:
-        """The ladder that serves now."""
-        return self._all()[self._best]
+    def ladder(self, size: float | None = None) -> Ladder:
+        """Give the ladder that serves now."""
+        return self._ladder(self._leader(size), size)
 
-    @property
-    def expert(self) -> str:
-        """Name of the way that serves now."""
-        return EXPERTS[self._best]
+    def expert(self, size: float | None = None) -> str:
+        """Give the name of the way that serves now."""
+        return EXPERTS[self._leader(size)]
 
-    def _cost(self, expert: int, need: float) -> float:
+    def _leader(self, size: float | None) -> int:
+        """Give the way with the least loss of those that have an answer."""
+        if self._best != _SIZE or self._sized(size) is not None:
+            return self._best
+        return min(range(_SIZE), key=lambda at: self._losses[at])
+
+    def _sized(self, size: float | None) -> Ladder | None:
+        return None if size is None else self._follows.ladder(size)
+
+    def _ladder(self, expert: int, size: float | None) -> Ladder:
+        if expert == _SIZE:
+            made = self._sized(size)
+            if made is not None:
+                return made
+        return self._all()[min(expert, _SIZE - 1)]
+
+    def _cost(self, expert: int, need: float, size: float | None) -> float | None:
+        if expert == _SIZE and self._sized(size) is None:
+            return None
         slot = BOLD * self._used / self._seconds
-        tried = self._all()[expert].rungs[0]
+        tried = self._ladder(expert, size).rungs[0]
         cost, failures = tried + slot, 0
         while tried < need:
             failures += 1
-            tried = self._after(expert, tried, failures)
+            tried = self._after(expert, tried, failures, size)
             cost += tried + slot
         return cost
 
@@ -221,6 +251,7 @@ class Learner:
             "best": self._best,
             "used": self._used,
             "seconds": self._seconds,
+            "follows": self._follows.state(),
         }
 
     @classmethod
@@ -234,4 +265,5 @@ class Learner:
         made._losses = [float(v) for v in state["losses"]]
         made._best = int(state["best"])
         made._used, made._seconds = float(state["used"]), float(state["seconds"])
+        made._follows.restore(state["follows"])
         return made

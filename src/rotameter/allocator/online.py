@@ -21,7 +21,7 @@ from rotameter.values import Allocation, Hold
 if TYPE_CHECKING:
     from rotameter.allocator.workload import Workload
 
-__all__ = ["Nodes", "Outcome", "concurrent", "sequential"]
+__all__ = ["Nodes", "Outcome", "concurrent", "sequential", "teach"]
 
 MEMORY = "memory_bytes"
 
@@ -79,12 +79,14 @@ def _granted(made: Any, task: str, above: float = 0.0) -> float:
 class _Trial:
     """The allocator's side of a trial: asks, tells, keeps the books."""
 
-    def __init__(self, work: Workload, allocator: Any, most_bytes: float) -> None:
+    def __init__(
+        self, work: Workload, allocator: Any, most_bytes: float, *, sizes: bool = False
+    ) -> None:
         self.work, self.allocator, self.most = work, allocator, most_bytes
         self.out = Outcome()
         self.attempts = [0] * len(work)
         self.tasks = [
-            Task(str(at), work.groups[group], None if size != size else float(size))
+            Task(str(at), work.groups[group], float(size) if sizes and size == size else None)
             for at, (group, size) in enumerate(
                 zip(work.group.tolist(), work.size.tolist(), strict=True)
             )
@@ -127,9 +129,44 @@ class _Trial:
         return _granted(self.allocator.exceeded(task, record), task.task_id, above=granted)
 
 
-def sequential(work: Workload, allocator: Any, most_bytes: float) -> Outcome:
-    """Run one task after another: each one's use is known before the next is sized."""
-    trial = _Trial(work, allocator, most_bytes)
+def teach(allocator: Any, work: Workload, *, sizes: bool = False) -> None:
+    """Let an allocator learn from a run that is over, in order of completion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rotameter.allocator.baselines import make_allocator
+    >>> from rotameter.allocator.workload import Workload
+    >>> need, nan = np.full(3, 5e9), np.full(3, np.nan)
+    >>> made = make_allocator("default", 64e9)
+    >>> teach(made, Workload("w", np.zeros(3, int), ("g",), need, np.ones(3), nan, nan))
+    >>> made.request(Task("a", "g")).memory_bytes > 5e9
+    True
+    """
+    for at, need in enumerate(work.need_bytes.tolist()):
+        size = float(work.size[at])
+        record = Record(
+            f"before-{at}", work.groups[work.group[at]], "ok", {MEMORY: need},
+            wall_s=float(work.wall_s[at]), size=size if sizes and size == size else None,
+        )  # fmt: skip
+        allocator.observe(record)
+
+
+def sequential(
+    work: Workload, allocator: Any, most_bytes: float, *, sizes: bool = False
+) -> Outcome:
+    """Run one task after another: each one's use is known before the next is sized.
+
+    Parameters
+    ----------
+    work : Workload
+    allocator : Allocator
+    most_bytes : float
+        What the largest machine has.
+    sizes : bool
+        Whether the allocator is told the tasks' sizes.
+    """
+    trial = _Trial(work, allocator, most_bytes, sizes=sizes)
     for at in range(len(work)):
         granted = trial.ask(at)
         if granted is None:
@@ -150,6 +187,8 @@ def concurrent(
     most_bytes: float,
     nodes: Nodes,
     order: Sequence[int] | None = None,
+    *,
+    sizes: bool = False,
 ) -> Outcome:
     """Run many at once: use is known when an attempt ends.
 
@@ -165,13 +204,16 @@ def concurrent(
     nodes : Nodes
     order : sequence of int, optional
         Places of the tasks, as they are submitted; file order by default.
+    sizes : bool
+        Whether the allocator is told the tasks' sizes.
 
     Raises
     ------
     PolicyError
         If the allocator gives what cannot be used, or holds everything.
     """
-    loop = _Loop(_Trial(work, allocator, most_bytes), nodes, order or range(len(work)))
+    trial = _Trial(work, allocator, most_bytes, sizes=sizes)
+    loop = _Loop(trial, nodes, order or range(len(work)))
     loop.run()
     return loop.trial.out
 

@@ -16,6 +16,7 @@ _WAYS = {
     "latest": "what the latest ones used",
     "few": "what the few latest ones used",
     "largest": "the largest that one used",
+    "size": "what tasks of this size used",
 }
 _NAMES = {
     "memory_bytes": "memory",
@@ -54,9 +55,9 @@ def words(name: str, learner: Learner | None, first: float) -> str:
         bound = max(learner.failed.values(), default=0.0) if learner is not None else 0.0
         more = f"; one needed more than {amount(name, bound)}" if bound else ""
         return f"{label}: no task of this group has completed{more}"
-    rungs = [rung for rung in learner.ladder.rungs if rung > first][:3]
+    rungs = [rung for rung in learner.ladder().rungs if rung > first][:3]
     then = ", ".join(amount(name, rung) for rung in rungs)
-    way = _WAYS[learner.expert.removesuffix(" boldly")]
+    way = _WAYS[learner.expert().removesuffix(" boldly")]
     seen = f"{many(learner.n, 'task')}, largest {amount(name, learner.largest)}"
     said = f"{label}: from {way} ({seen})"
     if then:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
 
 __all__ = ["WINDOW", "Workload", "from_trace", "orders"]
+
+AT_LIMIT = 0.03
+"""A peak within this of its request may be the request's doing."""
 
 WINDOW = 256
 """Orders are shuffled inside stretches of so many tasks."""
@@ -44,6 +48,10 @@ class Workload:
         that exceeds its allocation takes the whole time.
     deps : tuple of (int, int)
         (task, what it depends on), places.
+    at_most : ndarray of bool, shape (n,), optional
+        Peaks that are upper bounds only: of a cgroup with its page cache, or as large as the limit.
+    killed : tuple of (int, float)
+        (group, what it was granted) of each attempt that ended for lack of memory.
     """
 
     name: str
@@ -55,6 +63,8 @@ class Workload:
     asked_bytes: Floats
     curve: Floats | None = None
     deps: tuple[tuple[int, int], ...] = field(default=())
+    at_most: Mask | None = None
+    killed: tuple[tuple[int, float], ...] = field(default=())
 
     def __len__(self) -> int:
         return len(self.group)
@@ -72,6 +82,7 @@ class Workload:
             asked_bytes=self.asked_bytes[:rows],
             curve=None if self.curve is None else self.curve[:rows],
             deps=tuple((a, b) for a, b in self.deps if a < rows and b < rows),
+            at_most=None if self.at_most is None else self.at_most[:rows],
         )
 
     def failed_s(self, at: int, granted_bytes: float) -> float:
@@ -122,16 +133,36 @@ def from_trace(trace: Trace, name: str = "") -> Workload:
     one = place[lookup(table["task_id"], seen.task_ids)]
     two = place[lookup(table["depends_on"], seen.task_ids)]
     both = (one >= 0) & (two >= 0) & (one != two)
+    peak, asked = seen.number("peak_memory_bytes"), seen.number("requested_memory_bytes")
+    with np.errstate(invalid="ignore"):
+        near = np.abs(peak - asked) <= AT_LIMIT * asked
+    granted = np.fmax(seen.number("granted_memory_bytes"), asked)
+    dead = np.flatnonzero(seen.outcome_in("oom") & (granted > 0) & ~seen.nested)
     return Workload(
         name=name,
         group=seen.group[rows] % len(names),
         groups=names,
-        need_bytes=seen.number("peak_memory_bytes")[rows],
+        need_bytes=peak[rows],
         wall_s=seen.wall[rows],
-        size=np.full(len(rows), np.nan),
-        asked_bytes=seen.number("requested_memory_bytes")[rows],
+        size=_sizes(seen.tasks["features"], len(seen.tasks))[rows],
+        asked_bytes=asked[rows],
         deps=tuple(zip(one[both].tolist(), two[both].tolist(), strict=True)),
+        at_most=near[rows] | (seen.peak_kinds[rows] == "upper_bound"),
+        killed=tuple(
+            (int(group), float(had))
+            for group, had in zip(seen.group[dead] % len(names), granted[dead], strict=True)
+        ),
     )
+
+
+def _sizes(features: Any, n: int) -> Floats:
+    """Give each attempt's ``input_bytes`` among what was known before it ran, NaN = unknown."""
+    made = np.full(n, np.nan)
+    if features.null_count < n:
+        for at, known in enumerate(features.to_pylist()):
+            value = dict(known).get("input_bytes") if known else None
+            made[at] = np.nan if value is None else value
+    return made
 
 
 def orders(n: int, shuffles: int, rng: Generator) -> list[Sequence[int]]:

@@ -22,6 +22,7 @@ from rotameter.cli.live import live
 from rotameter.cli.plugins import plugins
 from rotameter.cli.report import report
 from rotameter.cli.run import run
+from rotameter.cli.size import size
 from rotameter.cli.stats import stats
 from rotameter.errors import RotameterError
 
@@ -52,6 +53,7 @@ for _command in (
     report,
     diagnose,
     stats,
+    size,
     compare,
     collect,
     convert,

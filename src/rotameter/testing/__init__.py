@@ -7,8 +7,16 @@
 1500000000
 """
 
+from rotameter.testing.allocators import check_allocator
 from rotameter.testing.conformance import check_advisor, check_probe
 from rotameter.testing.fakes import FakeClock
 from rotameter.testing.importers import check_importer, import_bytes
 
-__all__ = ["FakeClock", "check_advisor", "check_importer", "check_probe", "import_bytes"]
+__all__ = [
+    "FakeClock",
+    "check_advisor",
+    "check_allocator",
+    "check_importer",
+    "check_probe",
+    "import_bytes",
+]

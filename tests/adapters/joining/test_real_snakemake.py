@@ -111,3 +111,27 @@ def test_its_benchmarks_alone(run):
     trace = rotameter.open(run / "bench")
     groups = sorted(trace.table("tasks")["group"].to_pylist())
     assert groups == ["prep"] * 2 + ["use"] * 4 and not trace.table("rejects").num_rows
+
+
+def test_a_profile_of_rotameter_size_serves(python: Path, tmp_path: Path) -> None:
+    """The rungs by attempt are what the rule gets: the second after its first failure."""
+    from rotameter.adapters.advising import write
+    from rotameter.allocator.advice import Advice
+
+    (tmp_path / "Snakefile").write_text(
+        'rule all:\n    input: "out.txt"\n'
+        'rule load:\n    output: "out.txt"\n'
+        '    shell: "if [ -e tried ]; then echo {resources.mem_mb} > {output}; "\n'
+        '           "else touch tried; exit 1; fi"\n'
+    )
+    profile = tmp_path / "profile"
+    profile.mkdir()
+    advice = [Advice("load", 40, 1e9, 2e9, None, 2e9, (4e9, 8e9), 0.0, (0.0, 0.1), None)]
+    (profile / "config.yaml").write_text(write("snakemake", advice, 64e9))
+    command = [python, "-m", "snakemake", "-c1", "--workflow-profile", str(profile)]
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / ".cache")}
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (tmp_path / "out.txt").read_text().strip() == "4000"

@@ -1,0 +1,34 @@
+"""What a worker that runs any of the groups needs: the largest request for each thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rotameter.adapters.advising._words import plain, reason, rungs
+
+if TYPE_CHECKING:
+    from rotameter.allocator.advice import Advice
+
+__all__ = ["OVERHEAD_BYTES", "PAUSE_RATIO", "comments", "worker_bytes"]
+
+OVERHEAD_BYTES = 200 * 2**20
+"""The worker process itself."""
+
+PAUSE_RATIO = 0.7
+"""A Dask worker begins to spill at this part of its limit."""
+
+
+def worker_bytes(advice: Sequence[Advice], machine_bytes: float) -> int | None:
+    """Give the memory of a worker of one thread, in whole MiB; None where nothing is known."""
+    known = [rungs(one)[0] for one in advice if rungs(one)]
+    if not known:
+        return None
+    wanted = (max(known) + OVERHEAD_BYTES) / PAUSE_RATIO
+    return int(min(math.ceil(wanted / 2**20), machine_bytes // 2**20)) * 2**20
+
+
+def comments(advice: Sequence[Advice]) -> list[str]:
+    """Say for each group from what its need comes."""
+    return [f"# {plain(one.group)}: {reason(one)}" for one in advice]

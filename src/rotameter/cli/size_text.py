@@ -1,0 +1,64 @@
+"""Text of ``rotameter size``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rotameter.units import format_bytes, format_number, format_seconds, many
+
+if TYPE_CHECKING:
+    from rotameter.allocator.advice import Advice
+    from rotameter.allocator.trials import Trial
+    from rotameter.allocator.workload import Workload
+
+__all__ = ["advice_text", "trials_text"]
+
+_NAME = 34
+_GROUPS = 40
+
+
+def _short(name: str, width: int = _NAME) -> str:
+    line = "".join(c if c.isprintable() else " " for c in name)
+    return line if len(line) <= width else "…" + line[-(width - 1) :]
+
+
+def trials_text(found: Sequence[Trial]) -> str:
+    """Lay out trials: what was used of what was held, wasted, retried, and how long it took."""
+    lines = []
+    for file in dict.fromkeys(one.file for one in found):
+        lines += [
+            file,
+            f"  {'allocator':28}{'':13}{'used':>7}{'wasted':>14}{'retries':>9}{'run time':>14}",
+        ]
+        for one in found:
+            if one.file == file:
+                mode = "one by one" if one.mode == "sequential" else "many at once"
+                lines.append(
+                    f"  {_short(one.allocator, 27):28}{mode:13}{one.awe:7.1%}"
+                    f"{format_number(one.waste_gbh, 3) + ' GB·h':>14}"
+                    f"{one.retries_per_task:>9.3f}{format_seconds(one.makespan_s):>14}"
+                )
+    lines.append("used: memory that tasks needed, of what was held for them; retries: per task")
+    return "\n".join(lines)
+
+
+def advice_text(work: Workload, advice: Sequence[Advice]) -> str:
+    """Lay out what each group should ask for, those that hold most first."""
+    head = f"  {'group':{_NAME}}{'runs':>6}{'used up to':>12}{'asked':>9}{'ask for':>9}  killed"
+    lines = [f"{work.name}: {many(len(work), 'task')}", head]
+    for one in advice[:_GROUPS]:
+        asked = "–" if one.asked_bytes is None else format_bytes(one.asked_bytes)
+        row = f"  {_short(one.group, _NAME - 1):{_NAME}}{one.runs:>6}"
+        row += f"{format_bytes(one.most_bytes):>12}{asked:>9}"
+        if one.request_bytes is None or one.kill_interval is None:
+            lines.append(f"{row}{'keep':>9}  {one.keep}")
+            continue
+        high = one.kill_interval[1]
+        lines.append(f"{row}{format_bytes(one.request_bytes):>9}  at most {high:.1%}")
+    if len(advice) > _GROUPS:
+        lines.append(f"  … and {len(advice) - _GROUPS} more (--json has all)")
+    lines.append(
+        "killed: 95 % sure; after a kill, twice as much. A file to include: --for nextflow …"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rotameter.allocator.advice import advise, kill_interval
+from rotameter.allocator.workload import Workload, from_trace
+from rotameter.profiler.trace import Trace
+
+GB = 1e9
+
+
+def work(needs: list[float], **more: Any) -> Workload:
+    n = len(needs)
+    blank = np.full(n, np.nan)
+    return Workload(
+        "w",
+        np.asarray(more.pop("group", [0] * n)),
+        ("load", "train"),
+        np.asarray(needs) * GB,
+        np.ones(n),
+        np.asarray(more.pop("size", blank), dtype=float),
+        np.asarray(more.pop("asked", blank), dtype=float),
+        **more,
+    )
+
+
+def test_the_largest_with_headroom_where_few_runs_are_known() -> None:
+    (made,) = advise(work([1.0] * 9 + [2.0]), headroom=0.5)
+    assert made.request_bytes == pytest.approx(3 * GB)
+    assert made.kill_ratio == 0 and made.kill_interval is not None
+    assert made.kill_interval[1] == pytest.approx(0.3085, abs=1e-3)
+    assert made.retry_bytes == (6 * GB, 12 * GB)
+
+
+def test_a_rare_large_need_is_left_to_a_retry_where_the_user_accepts_it() -> None:
+    needs = [1.0] * 995 + [40.0] * 5
+    (made,) = advise(work(needs), max_kill=0.01)
+    assert made.request_bytes == pytest.approx(1.1 * GB)
+    assert made.kill_ratio == pytest.approx(0.005)
+    low, high = made.kill_interval or (0, 0)
+    assert low < 0.005 < high < 0.012
+    (made,) = advise(work(needs), max_kill=0.0)
+    assert made.request_bytes == pytest.approx(44 * GB)
+
+
+@pytest.mark.parametrize(
+    ("needs", "more", "word"),
+    [
+        ([1.0] * 4, {}, "fewer than 5 runs"),
+        ([1.0] * 9, {"size": [7.0] * 9}, "same input size"),
+        ([1.0] * 9, {"at_most": np.ones(9, dtype=bool)}, "upper bounds"),
+    ],
+)
+def test_what_does_not_carry_a_request_is_kept(needs: Any, more: Any, word: str) -> None:
+    (made,) = advise(work(needs, **more))
+    assert made.request_bytes is None and made.retry_bytes == () and word in made.keep
+
+
+def test_what_was_killed_with_so_much_asks_for_more() -> None:
+    (made,) = advise(work([1.0] * 9, killed=((0, 4 * GB),)))
+    assert made.request_bytes == pytest.approx(4.4 * GB)
+
+
+def test_nothing_is_beyond_the_largest_machine() -> None:
+    (made,) = advise(work([30.0] * 9), machine_bytes=32 * GB)
+    assert made.request_bytes == 32 * GB and made.retry_bytes == ()
+
+
+def test_the_group_that_holds_most_comes_first() -> None:
+    made = advise(work([1.0] * 6 + [9.0] * 6, group=[0] * 6 + [1] * 6))
+    assert [one.group for one in made] == ["train", "load"]
+
+
+def test_intervals_of_rates() -> None:
+    assert kill_interval(0, 10)[0] == 0.0 and kill_interval(10, 10)[1] == 1.0
+    low, high = kill_interval(5, 10)
+    assert low == pytest.approx(0.187, abs=1e-3) and high == pytest.approx(0.813, abs=1e-3)
+
+
+def test_peaks_of_a_trace_at_the_limit_or_of_a_page_cache_carry_nothing() -> None:
+    row = {"group": "g", "wall_s": 1.0, "outcome": "ok", "peak_memory_bytes": 990_000_000}
+    at_limit = [
+        {**row, "task_id": str(k), "requested_memory_bytes": 10**9, "peak_memory_kind": "exact"}
+        for k in range(6)
+    ]
+    cached = [{**row, "task_id": str(k), "peak_memory_kind": "upper_bound"} for k in range(6)]
+    for rows in (at_limit, cached):
+        (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
+        assert "upper bounds" in made.keep
+    dead = {"task_id": "x", "group": "g", "outcome": "oom", "requested_memory_bytes": 3 * 10**9}
+    fine = [{**row, "task_id": str(k), "peak_memory_kind": "exact"} for k in range(6)]
+    (made,) = advise(from_trace(Trace.from_tables({"tasks": [*fine, dead]})))
+    assert made.request_bytes == pytest.approx(3.3e9)
+
+
+def test_a_size_known_before_the_run_is_taken_from_the_features() -> None:
+    rows = [
+        {"task_id": str(k), "group": "g", "wall_s": 1.0, "outcome": "ok",
+         "peak_memory_bytes": 10**9, "peak_memory_kind": "exact",
+         "features": {"input_bytes": 5.0, "other": 1.0}}
+        for k in range(6)
+    ]  # fmt: skip
+    work = from_trace(Trace.from_tables({"tasks": rows}))
+    assert work.size.tolist() == [5.0] * 6
+    assert "same input size" in advise(work)[0].keep
