@@ -27,6 +27,9 @@ _MODULES = (
     "rows_dask",
     "rows_why",
     "rows_planted",
+    "rows_sizing",
+    "rows_swap",
+    "rows_allocate",
 )
 
 

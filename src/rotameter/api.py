@@ -283,6 +283,19 @@ class _Dask:
 
         return RotameterCallback(session)
 
+    def allocate(
+        self,
+        client: Any,
+        *,
+        memory: Any = None,
+        state: Any = None,
+        observe: bool = False,
+    ) -> Any:
+        """Let a cluster size its tasks' memory; see `rotameter.adapters.dask.allocate`."""
+        from rotameter.adapters.dask.allocate import allocate
+
+        return allocate(client, memory=memory, state=state, observe=observe)
+
     def why(self, client: Any, timeout_s: float = 2.0) -> Any:
         """Say what a running cluster does, when it is done, and what does not run and why."""
         from rotameter.adapters.dask.why import why

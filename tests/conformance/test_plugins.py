@@ -8,7 +8,7 @@ import pytest
 
 from rotameter import plugins
 from rotameter.errors import BadPlugin, UnknownPlugin
-from rotameter.testing import check_advisor, check_probe
+from rotameter.testing import check_advisor, check_allocator, check_probe
 
 
 @pytest.mark.parametrize("name", plugins.names("advisors"))
@@ -21,7 +21,13 @@ def test_probe(name: str) -> None:
     check_probe(plugins.get("probes", name)())
 
 
+@pytest.mark.parametrize("name", plugins.names("allocators"))
+def test_allocator(name: str) -> None:
+    check_allocator(plugins.get("allocators", name))
+
+
 def test_there_are_some() -> None:
+    assert "default" in plugins.names("allocators")
     assert len(plugins.names("advisors")) >= 7
     assert len(plugins.names("probes")) >= 5
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter import plugins
 from rotameter.allocator.default import Default
 from rotameter.allocator.needs import Record, Task, View, usable
 from rotameter.allocator.published import NAMES, Family, Rules, family
@@ -98,6 +99,15 @@ class Linear:
         return f"memory: {self._step:.0f} bytes times the attempt's number"
 
 
+def _plugged(name: str, most_bytes: float) -> Allocator:
+    """Make an allocator that somebody registered."""
+    if name not in plugins.names("allocators"):
+        known = ", ".join(dict.fromkeys([*ALLOCATORS, *plugins.names("allocators")]))
+        raise PolicyError(f"unknown allocator {name!r}", hint=f"known: {known}")
+    made: Allocator = plugins.get("allocators", name)({MEMORY: most_bytes})
+    return made
+
+
 def make_allocator(
     name: str,
     most_bytes: float,
@@ -110,7 +120,7 @@ def make_allocator(
     Parameters
     ----------
     name : str
-        One of :data:`ALLOCATORS`.
+        One of :data:`ALLOCATORS`, or of an allocator that is registered as a plug-in.
     most_bytes : float
         What the largest machine has.
     seed : int
@@ -135,6 +145,6 @@ def make_allocator(
         return Linear(first, most_bytes)
     base, _, common = name.partition("+")
     if base not in NAMES or common not in ("", "common"):
-        raise PolicyError(f"unknown allocator {name!r}", hint=f"known: {', '.join(ALLOCATORS)}")
+        return _plugged(name, most_bytes)
     rules = Rules(2 if common else 10, first, most_bytes, bool(common))
     return Baseline(base, rules, seed)

@@ -6,9 +6,8 @@ allocator's answers while it runs, which a replay of recorded attempts does not 
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
@@ -57,12 +56,17 @@ class Outcome:
     ledger : Ledger
     makespan_s : float
     decisions_ns : list of int
-        CPU time of the thread in request and observe, for each completed task.
+        Time in request and observe for each completed task, by the timer that was given.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
     makespan_s: float = 0.0
     decisions_ns: list[int] = field(default_factory=list)
+
+
+def _no_time() -> int:
+    """Stand in for a clock: a core has none of its own."""
+    return 0
 
 
 def _granted(made: Any, task: str, above: float = 0.0) -> float:
@@ -80,8 +84,15 @@ class _Trial:
     """The allocator's side of a trial: asks, tells, keeps the books."""
 
     def __init__(
-        self, work: Workload, allocator: Any, most_bytes: float, *, sizes: bool = False
+        self,
+        work: Workload,
+        allocator: Any,
+        most_bytes: float,
+        *,
+        sizes: bool = False,
+        timer: Callable[[], int] = _no_time,
     ) -> None:
+        self._timer = timer
         self.work, self.allocator, self.most = work, allocator, most_bytes
         self.out = Outcome()
         self.attempts = [0] * len(work)
@@ -95,9 +106,9 @@ class _Trial:
         self._spent = 0
 
     def ask(self, at: int, view: View | None = None) -> float | None:
-        began = time.thread_time_ns()
+        began = self._timer()
         made = self.allocator.request(self.tasks[at], view)
-        self._spent = time.thread_time_ns() - began
+        self._spent = self._timer() - began
         return None if isinstance(made, Hold) else _granted(made, self.tasks[at].task_id)
 
     def seconds(self, at: int, granted: float) -> float:
@@ -115,9 +126,9 @@ class _Trial:
                 task.task_id, task.group, "ok", {MEMORY: self.need[at]},
                 granted={MEMORY: granted}, wall_s=seconds, size=task.size,
             )  # fmt: skip
-            began = time.thread_time_ns()
+            began = self._timer()
             self.allocator.observe(record)
-            self.out.decisions_ns.append(self._spent + time.thread_time_ns() - began)
+            self.out.decisions_ns.append(self._spent + self._timer() - began)
             return None
         self.out.ledger.fail(granted, seconds)
         if granted >= self.most:
@@ -153,7 +164,12 @@ def teach(allocator: Any, work: Workload, *, sizes: bool = False) -> None:
 
 
 def sequential(
-    work: Workload, allocator: Any, most_bytes: float, *, sizes: bool = False
+    work: Workload,
+    allocator: Any,
+    most_bytes: float,
+    *,
+    sizes: bool = False,
+    timer: Callable[[], int] = _no_time,
 ) -> Outcome:
     """Run one task after another: each one's use is known before the next is sized.
 
@@ -165,8 +181,10 @@ def sequential(
         What the largest machine has.
     sizes : bool
         Whether the allocator is told the tasks' sizes.
+    timer : callable
+        Gives nanoseconds, such as ``time.thread_time_ns``, to time decisions.
     """
-    trial = _Trial(work, allocator, most_bytes, sizes=sizes)
+    trial = _Trial(work, allocator, most_bytes, sizes=sizes, timer=timer)
     for at in range(len(work)):
         granted = trial.ask(at)
         if granted is None:
@@ -189,6 +207,7 @@ def concurrent(
     order: Sequence[int] | None = None,
     *,
     sizes: bool = False,
+    timer: Callable[[], int] = _no_time,
 ) -> Outcome:
     """Run many at once: use is known when an attempt ends.
 
@@ -206,13 +225,15 @@ def concurrent(
         Places of the tasks, as they are submitted; file order by default.
     sizes : bool
         Whether the allocator is told the tasks' sizes.
+    timer : callable
+        As for :func:`sequential`.
 
     Raises
     ------
     PolicyError
         If the allocator gives what cannot be used, or holds everything.
     """
-    trial = _Trial(work, allocator, most_bytes, sizes=sizes)
+    trial = _Trial(work, allocator, most_bytes, sizes=sizes, timer=timer)
     loop = _Loop(trial, nodes, order or range(len(work)))
     loop.run()
     return loop.trial.out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +82,7 @@ def trials(
     nodes: Nodes | None,
     seeds: Sequence[int] = (0,),
     sizes: bool = False,
+    timer: Callable[[], int] | None = None,
 ) -> list[Trial]:
     """Try allocators, one task after another and, where ``nodes`` are given, many at once.
 
@@ -96,6 +97,8 @@ def trials(
         For allocators that draw, and for the shuffled orders.
     sizes : bool
         Whether allocators are told the tasks' sizes.
+    timer : callable, optional
+        Gives nanoseconds of the thread's CPU, to time decisions.
 
     Raises
     ------
@@ -103,9 +106,10 @@ def trials(
         For an unknown name, or an allocator that gives what cannot be used.
     """
     made = []
+    told: dict[str, Any] = {"sizes": sizes} if timer is None else {"sizes": sizes, "timer": timer}
     for name in names:
         alone = [
-            sequential(work, make_allocator(name, most_bytes, seed=s), most_bytes, sizes=sizes)
+            sequential(work, make_allocator(name, most_bytes, seed=s), most_bytes, **told)
             for s in seeds
         ]
         made.append(_summed(work.name, name, "sequential", alone))
@@ -115,7 +119,7 @@ def trials(
         for s in seeds:
             for order in orders(len(work), SHUFFLES, np.random.default_rng(s)):
                 allocator = make_allocator(name, most_bytes, seed=s)
-                out = concurrent(work, allocator, most_bytes, nodes, order, sizes=sizes)
+                out = concurrent(work, allocator, most_bytes, nodes, order, **told)
                 together.append(out)
         made.append(_summed(work.name, name, "concurrent", together))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,7 +138,15 @@ def _trials(
     found = [
         made
         for work, limit in zip(works, most, strict=True)
-        for made in trials(work, names, most_bytes=limit, nodes=nodes, seeds=seeds, sizes=sizes)
+        for made in trials(
+            work,
+            names,
+            most_bytes=limit,
+            nodes=nodes,
+            seeds=seeds,
+            sizes=sizes,
+            timer=time.thread_time_ns,
+        )
     ]
     if as_json:
         echo_json({"schema": 1, "results": [one.to_dict() for one in found]})

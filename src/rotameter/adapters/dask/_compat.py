@@ -23,6 +23,7 @@ __all__ = [
     "client_handlers",
     "computation_codes",
     "current_worker",
+    "fail_task",
     "fine_metrics",
     "forget_preload",
     "has_own_process",
@@ -318,6 +319,21 @@ def send_to_scheduler(client: Any, message: dict[str, Any]) -> None:
 def send_to_client(scheduler: Any, client: str, message: dict[str, Any]) -> None:
     """Put a message on the stream to a client; raises when it is gone."""
     scheduler.client_comms[client].send(message)
+
+
+def fail_task(scheduler: Any, key: Any, error: Exception) -> None:
+    """End a task that waits for a worker, with this error, as distributed's own timeouts do."""
+    from time import time
+
+    pickle: Any = importlib.import_module("distributed.protocol.pickle")
+    ts = scheduler.tasks.get(key)
+    if ts is None or ts.state != "no-worker":
+        return
+    stimulus = f"rotameter-refuse-{time()}"
+    further = scheduler.transition(
+        key, "erred", exception=pickle.dumps(error), cause=key, stimulus_id=stimulus
+    )
+    scheduler.transitions(further, stimulus_id=stimulus)
 
 
 def is_worker_client(client: Any) -> bool:

@@ -1,0 +1,164 @@
+"""``rm.dask.allocate``: let a running cluster size its tasks' memory and obey."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rotameter.adapters.dask.gate import Gate
+from rotameter.adapters.dask.gate_worker import TOPIC, GateWorker
+from rotameter.errors import AttachError, TracerWarning
+
+__all__ = ["Allocating", "allocate"]
+
+SAVE_S = 4.0
+"""What was learnt is kept this often."""
+
+
+class Allocating:
+    """A cluster whose gate is in place.
+
+    Attributes
+    ----------
+    client : distributed.Client
+    """
+
+    def __init__(self, client: Any, state: str | os.PathLike[str] | None) -> None:
+        self.client, self._state = client, state
+        self._over = threading.Event()
+        self._saver: threading.Thread | None = None
+        if state is not None:
+            self._saver = threading.Thread(
+                target=self._save_often, name="rotameter-allocate", daemon=True
+            )
+            self._saver.start()
+
+    def _save_often(self) -> None:
+        while not self._over.wait(SAVE_S):
+            with contextlib.suppress(Exception):  # The cluster may be gone: close() will say so.
+                self.save()
+
+    def facts(self) -> dict[str, Any]:
+        """Give counts, how many tasks wait, and the groups that are gated."""
+        made: dict[str, Any] = self.client.run_on_scheduler(_facts)
+        return made
+
+    def explain(self, group: str) -> str:
+        """Say in plain words why a group's tasks get what they get."""
+        return str(self.client.run_on_scheduler(_explain, group=group))
+
+    def save(self) -> None:
+        """Keep what was learnt, in the file that was named."""
+        if self._state is None:
+            return
+        learnt = self.client.run_on_scheduler(_learnt)
+        if learnt is None:
+            return
+        place = Path(self._state)
+        part = place.with_name(f"{place.name}.part")
+        part.write_text(json.dumps(learnt))
+        os.replace(part, place)
+
+    def close(self) -> None:
+        """Keep what was learnt and take the gate away; what waits is Dask's again."""
+        self._over.set()
+        if self._saver is not None:
+            self._saver.join()
+        self.save()
+        self.client.unregister_scheduler_plugin(TOPIC)
+        self.client.unregister_worker_plugin(TOPIC)
+
+    def __enter__(self) -> Allocating:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _gate(dask_scheduler: Any) -> Any:
+    return dask_scheduler.plugins.get(TOPIC)
+
+
+def _facts(dask_scheduler: Any = None) -> dict[str, Any]:
+    gate = _gate(dask_scheduler)
+    return gate.facts() if gate is not None else {}
+
+
+def _learnt(dask_scheduler: Any = None) -> dict[str, Any] | None:
+    gate = _gate(dask_scheduler)
+    return gate.learnt() if gate is not None else None
+
+
+def _explain(group: str, dask_scheduler: Any = None) -> str:
+    gate = _gate(dask_scheduler)
+    return gate.explain(group) if gate is not None else "no allocator is in place"
+
+
+def _check(client: Any) -> None:
+    """See that the plug-ins can be loaded: a worker that cannot would stop."""
+    wanted = "import rotameter.adapters.dask.gate, rotameter.adapters.dask.gate_worker"
+    try:
+        client.run_on_scheduler(exec, wanted)
+        client.run(exec, wanted)
+    except ImportError as error:
+        raise AttachError(
+            f"the cluster cannot size its tasks: {error}",
+            hint="install rotameter where the scheduler and the workers run",
+        ) from error
+
+
+def allocate(
+    client: Any,
+    *,
+    memory: Mapping[str, float | str] | None = None,
+    state: str | os.PathLike[str] | None = None,
+    observe: bool = False,
+) -> Allocating:
+    """Let a cluster run together only what fits, and give more to what ran out of memory.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Of a cluster on whose scheduler and workers rotameter is installed.
+    memory : mapping of str to float or str, optional
+        What the tasks of a group need (bytes, or text such as ``"2 GB"``); respected as it is.
+    state : path, optional
+        A file of what earlier runs taught; read if it is there, and written at the end.
+    observe : bool
+        Measure and learn only: nothing is held or sent anywhere else.
+
+    Returns
+    -------
+    Allocating
+        A context manager; leaving it keeps what was learnt and takes the gate away.
+
+    Raises
+    ------
+    AttachError
+        If rotameter cannot be imported where the scheduler or a worker runs.
+    """
+    import dask
+
+    from rotameter.units import parse_bytes
+
+    learnt = None
+    if state is not None and Path(state).exists():
+        learnt = json.loads(Path(state).read_text())
+    if dask.config.get("distributed.scheduler.no-workers-timeout"):
+        warnings.warn(
+            "tasks that wait for memory count as waiting for a worker: those that wait longer than "
+            "distributed.scheduler.no-workers-timeout will fail",
+            TracerWarning,
+            stacklevel=2,
+        )
+    _check(client)
+    asked = {group: float(parse_bytes(amount)) for group, amount in (memory or {}).items()}
+    client.register_plugin(Gate(learnt, asked, observe=observe))
+    client.register_plugin(GateWorker())
+    return Allocating(client, state)

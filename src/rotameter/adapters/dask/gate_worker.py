@@ -1,0 +1,115 @@
+"""The worker's half of the gate: what each task used, and MemoryError as a request for more."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import Any
+
+from distributed import Reschedule
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from rotameter.adapters.dask import _compat
+from rotameter.profiler.live.memory import PeakMeter, bound
+from rotameter.profiler.live.proc import Own, Proc
+
+__all__ = ["TOPIC", "GateWorker"]
+
+TOPIC = "rotameter-gate"
+
+
+class GateWorker(WorkerPlugin):
+    """Measures peaks of tasks and tells the gate; never raises into a task."""
+
+    name = TOPIC
+    idempotent = True
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._lock = threading.Lock()
+
+    def setup(self, worker: Any) -> None:
+        """Begin to measure."""
+        self.worker = worker
+        self._proc = Proc(Own())
+        # Where the tracer resets the kernel's peak, at the same boundaries, we only read it.
+        traced = any(name.startswith("rotameter") and name != TOPIC for name in worker.plugins)
+        exact = _compat.has_own_process(worker) and not traced
+        self._meter = PeakMeter(self._proc, exact=exact)
+        self._running: dict[int, dict[str, Any]] = {}
+        self._base = self._proc.rss_bytes() or 0
+        self._undo = _compat.wrap_run_task(self._around, self._around_async)
+
+    def teardown(self, worker: Any) -> None:
+        """Stop measuring."""
+        if self._undo is not None:
+            self._undo()
+        self._meter.close()
+
+    def _around(self, original: Any, task: Any, data: Any, state: Any, key: Any, *rest: Any) -> Any:
+        if state.get("worker") is not self.worker:
+            return original(task, data, state, key, *rest)
+        mine = self._begin(key)
+        made = original(task, data, state, key, *rest)
+        with contextlib.suppress(Exception):
+            short_of = isinstance(made.get("actual_exception"), MemoryError)
+            self._end(mine, key, "memory_error" if short_of else made.get("op"))
+            if short_of:
+                made = {**made, "actual_exception": Reschedule()}
+        return made
+
+    async def _around_async(self, original: Any, task: Any, data: Any, delay: Any) -> Any:
+        return await original(task, data, delay)
+
+    def _peak(self) -> int:
+        return self._proc.hwm_bytes() or self._proc.rss_bytes() or 0
+
+    def _begin(self, key: Any) -> dict[str, Any]:
+        mine: dict[str, Any] = {"began": time.time(), "shared": False, "peak": 0, "run_id": None}
+        with contextlib.suppress(Exception), self._lock:
+            mine["run_id"] = self.worker.state.tasks[key].run_id
+            self._stretch()
+            now = self._proc.rss_bytes() or 0
+            if not self._running:
+                self._base = now
+            mine["start"] = now
+            for other in self._running.values():
+                other["shared"] = mine["shared"] = True
+            self._running[id(mine)] = mine
+        return mine
+
+    def _stretch(self) -> None:
+        """Add the peak since the last begin or end to all that run, and begin anew."""
+        peak = self._peak()
+        for one in self._running.values():
+            one["peak"] = max(one["peak"], peak)
+        self._meter.reset()
+
+    def _end(self, mine: dict[str, Any], key: Any, op: Any) -> None:
+        with self._lock:
+            self._stretch()
+            self._running.pop(id(mine), None)
+        amount, kind = bound(
+            exact=self._meter.exact,
+            shared=mine["shared"],
+            peak_bytes=mine["peak"],
+            new_max=False,
+            start_bytes=mine.get("start", 0),
+            base_bytes=self._base,
+            sampled=True,
+        )
+        said = {
+            "key": key,
+            "op": op,
+            "run_id": mine["run_id"],
+            "peak": int(amount),
+            "kind": kind,
+            "wall": time.time() - mine["began"],
+        }
+        self.worker.log_event(TOPIC, said)
