@@ -28,7 +28,7 @@ def work(needs: list[float], **more: Any) -> Workload:
 
 
 def test_the_largest_with_headroom_where_few_runs_are_known() -> None:
-    (made,) = advise(work([1.0] * 9 + [2.0]), headroom=0.5)
+    (made,) = advise(work([2.0] + [1.0] * 9), headroom=0.5)
     assert made.request_bytes == pytest.approx(3 * GB)
     assert made.kill_ratio == 0 and made.kill_interval is not None
     assert made.kill_interval[1] == pytest.approx(0.3085, abs=1e-3)
@@ -57,6 +57,14 @@ def test_a_rare_large_need_is_left_to_a_retry_where_the_user_accepts_it() -> Non
 def test_what_does_not_carry_a_request_is_kept(needs: Any, more: Any, word: str) -> None:
     (made,) = advise(work(needs, **more))
     assert made.request_bytes is None and made.retry_bytes == () and word in made.keep
+
+
+def test_what_grew_while_it_was_seen_is_expected_to_grow_once_more() -> None:
+    grows = [1.0 + 0.01 * k for k in range(40)]
+    (made,) = advise(work(grows), headroom=0.1)
+    (flat,) = advise(work(grows[::-1]), headroom=0.1)
+    assert flat.request_bytes == pytest.approx(1.1 * 1.39 * GB)
+    assert made.request_bytes == pytest.approx(1.1 * 1.39 * GB * 1.17, rel=0.01)
 
 
 def test_what_was_killed_with_so_much_asks_for_more() -> None:

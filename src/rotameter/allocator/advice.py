@@ -1,7 +1,7 @@
 """What each group should ask for, from runs that are over: with chances, and reasons to keep.
 
-A request is the largest need seen (with headroom), or less where so many runs are known that the
-rate of kills that the user accepts shows in them. The chance of a kill is that of the runs that
+A request is the largest need seen (with headroom, and what needs grew by meanwhile), or less where
+so many runs are known that the rate of kills that the user accepts shows in them. The chance of a kill is that of the runs that
 needed more, with its exact 95 % interval (Clopper and Pearson 1934).
 """
 
@@ -22,6 +22,9 @@ FEWEST = 5
 """Runs from which a request is advised."""
 
 RETRY = 2.0
+
+TAIL, MOST_GROWTH = 0.95, 1.5
+"""Growth is told by this quantile of needs, and trusted up to this factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def advise(
     Examples
     --------
     >>> from rotameter.allocator.workload import Workload
-    >>> need, nan = np.array([1e9] * 9 + [2e9]), np.full(10, np.nan)
+    >>> need, nan = np.array([2e9] + [1e9] * 9), np.full(10, np.nan)
     >>> work = Workload("w", np.zeros(10, int), ("load",), need, np.ones(10), nan, nan)
     >>> (made,) = advise(work)
     >>> made.request_bytes, made.retry_bytes, made.kill_ratio
@@ -127,7 +130,7 @@ def _of_group(
     n = len(needs)
     keep = _keep(work, rows, sizes)
     spare = math.floor(max_kill * n)
-    base = float(needs[n - 1 - spare])
+    base = float(needs[n - 1 - spare]) * _growth(work.need_bytes[rows])
     dead = [had for group, had in work.killed if group == code]
     # What was not enough once is not advised, unless more was seen to be needed and enough.
     request = max([base * (1 + headroom), *(had * (1 + headroom) for had in dead)])
@@ -147,6 +150,18 @@ def _of_group(
         size_range=(float(sizes.min()), float(sizes.max())) if sizes.size else None,
         keep=keep,
     )
+
+
+def _growth(needs: np.ndarray) -> float:
+    """Give how much needs grew from the first half of the runs to the second; 1 to MOST_GROWTH.
+
+    What grew while it was seen is expected to grow once more.
+    """
+    if len(needs) < 2 * FEWEST:
+        return 1.0
+    halves = np.array_split(needs, 2)
+    early, late = (float(np.quantile(half, TAIL)) for half in halves)
+    return min(max(1.0, late / early), MOST_GROWTH)
 
 
 def _keep(work: Workload, rows: np.ndarray, sizes: np.ndarray) -> str:

@@ -8,7 +8,7 @@ besides the resource, which is counted as :data:`SLOT` times the group's mean ne
 that too. Two more ways count the slot for less; they serve once they have proved to cost less. The
 last follows a size known before the run; without one it is no candidate.
 
-Constants were chosen on ``TUNED_ON`` alone.
+Constants were chosen on ``TUNED_ON`` and on the synthetic sets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rotameter.allocator.sketch import Sketch
 __all__ = ["COLD", "HEADROOM", "SLOT", "TUNED_ON", "Learner", "priced"]
 
 TUNED_ON = ("kseg_eager", "sizey_mag", "wf_nextflow", "wf_pegasus_montage")
-"""The sets (of twelve) that the constants were chosen on."""
+"""The real sets (of twelve) that the constants were chosen on."""
 
 COLD = 2
 """Completions after which a group is known."""
@@ -180,12 +180,12 @@ class Learner:
     def _after(self, expert: int, previous: float, failures: int, size: float | None) -> float:
         """Try the largest seen next; then double: many small steps take many whole attempts.
 
-        Only a way that has proved to cost less climbs its own rungs, once.
+        Only a way that has proved to cost less climbs its own rungs.
         """
         following = self._ladder(expert, size).above(previous)
+        if expert in _BOLDLY and following is not None:
+            return following
         if failures == 1:
-            if expert in _BOLDLY and following is not None:
-                return following
             largest = self.largest * (1 + HEADROOM)
             if largest > previous:
                 return largest
