@@ -1,8 +1,8 @@
 """What each group should ask for, from runs that are over: with chances, and reasons to keep.
 
 A request is the largest need seen (with headroom, and what needs grew by meanwhile), or less where
-so many runs are known that the rate of kills that the user accepts shows in them. The chance of a kill is that of the runs that
-needed more, with its exact 95 % interval (Clopper and Pearson 1934).
+so many runs are known that the rate of kills that the user accepts shows in them. The chance of a
+kill is that of the runs that needed more, with its exact 95 % interval (Clopper and Pearson 1934).
 """
 
 from __future__ import annotations
