@@ -55,6 +55,14 @@ def test_few_of_an_unknown_group_run_and_the_others_wait() -> None:
     assert isinstance(made.request(Task("e", "g")), Allocation)
 
 
+def test_where_a_slots_share_is_enough_nothing_is_held() -> None:
+    made, share = Default(MOST), View(share={"memory_bytes": 8 * GB})
+    for number in range(8):
+        assert isinstance(made.request(Task(str(number), "g"), share), Allocation)
+    made.exceeded(Task("0", "g"), over("0", 8 * GB))
+    assert isinstance(made.request(Task("9", "g"), share), Hold)
+
+
 def test_what_is_asked_again_is_not_held() -> None:
     made = Default(MOST)
     for name in "ab":

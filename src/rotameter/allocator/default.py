@@ -115,7 +115,7 @@ class Default:
         view = view or _NOTHING
         group = self._of(task.group)
         back = task.task_id in group.waiting
-        if not back and self._held(group, view, task.task_id):
+        if not back and self._held(group, view, task):
             return Hold(task.task_id)
         made = {name: self._first(group, name, task.size) for name in self.resources}
         for more in (view.free if view.few else {}, view.share):
@@ -185,11 +185,19 @@ class Default:
             group = self._groups[name] = _Group()
         return group
 
-    def _held(self, group: _Group, view: View, task_id: str) -> bool:
-        """Say whether enough other tasks of an unknown group are under way."""
+    def _held(self, group: _Group, view: View, task: Task) -> bool:
+        """Say whether enough other tasks of an unknown group are under way.
+
+        Where a slot's share of the node holds what it would get, knowing more saves nothing.
+        """
         if not self.scouts or group.completed >= (1 if view.spare else COLD):
             return False
-        return len((group.running | group.waiting.keys()) - {task_id}) >= self.scouts
+        if len((group.running | group.waiting.keys()) - {task.task_id}) < self.scouts:
+            return False
+        return not all(
+            self._first(group, name, task.size) <= view.share.get(name, -1.0)
+            for name in self.resources
+        )
 
     def _first(self, group: _Group, name: str, size: float | None) -> float:
         learner = group.learners.get(name)
