@@ -46,6 +46,9 @@ EXPERTS = ("all", "latest", "few", "largest", "all boldly", "latest boldly", "si
 _BOLDLY = (4, 5)
 _SIZE = 6
 
+EVIDENCE = 20
+"""Completions before a way that counts the slot for less may serve."""
+
 
 def priced(values: list[float], weights: list[float], slot: float) -> Ladder:
     """Give the cheapest ladder where each attempt also costs ``slot``, in the values' unit."""
@@ -200,10 +203,16 @@ class Learner:
         return EXPERTS[self._leader(size)]
 
     def _leader(self, size: float | None) -> int:
-        """Give the way with the least loss of those that have an answer."""
-        if self._best != _SIZE or self._sized(size) is not None:
+        """Give the way with the least loss of those that may serve and have an answer."""
+        if self._may(self._best, size):
             return self._best
-        return min(range(_SIZE), key=lambda at: self._losses[at])
+        fit = [at for at in range(len(EXPERTS)) if self._may(at, size)]
+        return min(fit, key=lambda at: self._losses[at])
+
+    def _may(self, expert: int, size: float | None) -> bool:
+        if expert in _BOLDLY:
+            return self.n >= EVIDENCE
+        return expert != _SIZE or self._sized(size) is not None
 
     def _sized(self, size: float | None) -> Ladder | None:
         return None if size is None else self._follows.ladder(size)
