@@ -270,3 +270,24 @@ def test_odd_messages_are_passed_over(made: Any) -> None:
         for topic in (TOPIC, "all", "worker-restart-memory", ("a", "b")):
             gate.log_event(topic, msg)
     assert not scheduler.written
+
+
+def test_who_was_admitted_beside_those_that_nobody_admitted_is_not_to_blame(made: Any) -> None:
+    """Nor is a worker taken for empty while a hungry task that began before runs there."""
+    scheduler, gate = made()
+    ws = scheduler.workers["a"]
+    old = scheduler.task("train-0")
+    old.state, old.processing_on = "processing", ws
+    ws.processing.add(old)
+    scheduler.task("other-0")
+    for _ in range(2):
+        measured(gate, "train-0", 9.0)
+    scheduler.task("train-1", 1)
+    scheduler.submit("train-1")
+    scheduler.loop.run()
+    new = scheduler.tasks["train-1"]
+    assert new.processing_on is scheduler.workers["b"]
+    assert gate._strangers(ws) == ["train"] and gate._strangers(scheduler.workers["b"]) == []
+    scheduler.workers["b"].executing = {new: 1.0, old: 1.0}
+    blamed = gate._culprits(scheduler.workers["b"], {"train-0", "train-1"})
+    assert blamed == {"train": "train-0"}

@@ -160,17 +160,30 @@ class Gate(SchedulerPlugin):
                 continue  # One silent death may have had another reason.
             self._exceeded(group, key, worker, ws)
 
+    def _strangers(self, ws: Any) -> list[str]:
+        """Give the groups of hungry tasks that are on a worker without a grant."""
+        groups = [(_group(ts.key), ts.key) for ts in ws.processing]
+        return [g for g, key in groups if g in self._hungry and key not in self.books.grants]
+
     def _culprits(self, ws: Any, keys: set[Any]) -> dict[str, Any]:
-        """Give one task of each group that may have filled the memory, those not known as small."""
+        """Give one task of each group that may have filled the memory, those not known as small.
+
+        Beside tasks that nobody admitted, those that were admitted are not to blame.
+        """
         tasks = [t for t in (self.scheduler.tasks.get(k) for k in keys) if t is not None]
         ran = [t for t in tasks if t in ws.executing] or sorted(tasks, key=lambda t: t.priority)
         share = self.books.share()
+        large = [t for t in ran[: max(1, ws.nthreads)] if not self._is_small(t, share)]
+        large = large or ran[: max(1, ws.nthreads)]
+        strangers = [t for t in large if t.key not in self.books.grants]
         made: dict[str, Any] = {}
-        for ts in ran[: max(1, ws.nthreads)]:
+        for ts in strangers or large:
             made.setdefault(_group(ts.key), ts.key)
-        known = {g: self._need(g) for g in made}
-        large = {g: k for g, k in made.items() if known[g] is None or known[g] > 0.5 * share}  # type: ignore[operator]
-        return large or made
+        return made
+
+    def _is_small(self, ts: Any, share: float) -> bool:
+        need = self._need(_group(ts.key))
+        return need is not None and need <= 0.5 * share
 
     def _need(self, group: str) -> float | None:
         """Give the largest use of a group's tasks that was measured."""
@@ -328,7 +341,11 @@ class Gate(SchedulerPlugin):
         for worker, room in self.books.rooms.items():
             ws = self._workers.get(worker)
             room.open = ws is not None and ws in self.scheduler.running
+            strangers = [] if ws is None else self._strangers(ws)
+            room.strangers = len(strangers)
             room.other_bytes = float(ws.nbytes) if ws is not None else 0.0
+            # What they need is not known better than by the most that their like has used.
+            room.other_bytes += sum(self._need(g) or self.books.share() for g in strangers)
         placed: dict[Any, str] = {}
 
         def start(group: str, key: Any) -> bool:

@@ -31,8 +31,8 @@ class Room:
     ----------
     capacity_bytes, granted_bytes, other_bytes : float
         What tasks may use; what was given to them; what results and other tasks hold there.
-    threads, running : int
-        Threads, and grants that are open.
+    threads, running, strangers : int
+        Threads; grants that are open; hungry tasks that began there before they were gated.
     open : bool
         It takes new tasks (not paused, not closing).
     """
@@ -42,6 +42,7 @@ class Room:
     granted_bytes: float = 0.0
     other_bytes: float = 0.0
     running: int = 0
+    strangers: int = 0
     open: bool = True
 
     @property
@@ -106,10 +107,10 @@ class Ledger:
         """
         best: tuple[float, str] | None = None
         for worker, room in self.rooms.items():
-            if not room.open or room.running >= room.threads:
+            if not room.open or room.running + room.strangers >= room.threads:
                 continue
             fits = amount_bytes <= room.free_bytes
-            alone = not room.running and amount_bytes <= room.capacity_bytes
+            alone = not room.running and not room.strangers and amount_bytes <= room.capacity_bytes
             if (fits or alone) and (best is None or room.free_bytes > best[0]):
                 best = (room.free_bytes, worker)
         return best[1] if best is not None else None
