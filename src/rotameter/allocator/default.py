@@ -156,7 +156,11 @@ class Default:
             waiting[name] = (had, failures + 1)
             if had:
                 group.learner(name).bound(task.task_id, had)
-        kept = {name: float(v) for name, v in attempt.granted.items() if name in self._pools}
+        kept = {
+            name: float(v)
+            for name, v in attempt.granted.items()
+            if name in self._pools and usable(v)
+        }
         return self._given(task, {**kept, **self._again(group, task)})
 
     def explain(self, task: Task) -> str:
@@ -280,13 +284,19 @@ class Default:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Default:
-        """Make one from :meth:`state`; it goes on as the first would have."""
+    def from_state(
+        cls, state: Mapping[str, Any], *, detector: Callable[[], Detector] | None = None
+    ) -> Default:
+        """Make one from :meth:`state`; it goes on as the first would have.
+
+        Detectors are no part of the state: they begin anew.
+        """
         made = cls(
             state["most"],
             resources=state["resources"],
             defaults=state["defaults"],
             scouts=state["scouts"],
+            detector=detector,
         )
         made._pools = {name: Pool.from_state(kept) for name, kept in state["pools"].items()}
         for name, kept in state["groups"].items():

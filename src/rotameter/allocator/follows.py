@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from rotameter.allocator.ladder import Ladder, cheapest, with_tail
+from rotameter.allocator.ladder import Ladder, grouped, priced
 
 __all__ = ["FEWEST", "Follows"]
 
@@ -71,16 +71,8 @@ class Follows:
         if said is None or len(self._ratios) < FEWEST:
             return None
         if self._ladder is None:
-            held: dict[float, float] = {}
-            for ratio, weight in self._ratios:
-                held[ratio] = held.get(ratio, 0.0) + weight
-            values = sorted(held)
-            weights = [held[value] for value in values]
-            values, weights = with_tail(values, weights, len(self._ratios), values[-1])
-            mean = sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
-            slot = self._slot * mean
-            made = cheapest([value + slot for value in values], weights)
-            self._ladder = Ladder(tuple(rung - slot for rung in made.rungs), made.cost - slot)
+            values, weights = grouped(self._ratios)
+            self._ladder = priced(values, weights, len(self._ratios), self._slot)
         return Ladder(tuple(rung * said for rung in self._ladder.rungs), self._ladder.cost * said)
 
     def state(self) -> dict[str, Any]:

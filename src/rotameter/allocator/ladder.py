@@ -11,10 +11,10 @@ minimum (a lower envelope, queried in ascending order) it takes O(K) for K candi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["TAIL", "Ladder", "cheapest", "cost_of", "with_tail"]
+__all__ = ["TAIL", "Ladder", "cheapest", "cost_of", "grouped", "priced", "with_tail"]
 
 TAIL = ((1.05, 0.5), (1.25, 0.3), (2.0, 0.2))
 """Where needs beyond the largest seen may lie (times it), and how likely each is of them."""
@@ -149,3 +149,44 @@ def with_tail(
             made.append(value)
             held.append(weight)
     return made, held
+
+
+def grouped(pairs: Iterable[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Give the different values of (value, weight) pairs, ascending, and the weight of each.
+
+    Examples
+    --------
+    >>> grouped([(2.0, 1.0), (1.0, 5.0), (2.0, 3.0)])
+    ([1.0, 2.0], [5.0, 4.0])
+    """
+    held: dict[float, float] = {}
+    for value, weight in pairs:
+        held[value] = held.get(value, 0.0) + weight
+    values = sorted(held)
+    return values, [held[value] for value in values]
+
+
+def priced(
+    values: Sequence[float], weights: Sequence[float], n: float, slot_ratio: float
+) -> Ladder:
+    """Find the cheapest ladder with the unseen tail, where each attempt also holds a slot.
+
+    Parameters
+    ----------
+    values, weights
+        As for :func:`cheapest`.
+    n : float
+        Tasks seen.
+    slot_ratio : float
+        Price of a slot in mean needs.
+
+    Examples
+    --------
+    >>> safe, bold = (priced([1.0, 9.0], [60.0, 40.0], 1e9, ratio) for ratio in (4.0, 0.0))
+    >>> safe.rungs[0], bold.rungs[0]
+    (9.0, 1.0)
+    """
+    made, held = with_tail(values, weights, n, values[-1])
+    slot = slot_ratio * sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
+    found = cheapest([value + slot for value in made], held)
+    return Ladder(tuple(rung - slot for rung in found.rungs), found.cost - slot)

@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rotameter.allocator.follows import Follows
-from rotameter.allocator.ladder import Ladder, cheapest, with_tail
+from rotameter.allocator.ladder import Ladder, grouped, priced
 from rotameter.allocator.sketch import Sketch
 
-__all__ = ["COLD", "HEADROOM", "SLOT", "TUNED_ON", "Learner", "priced"]
+__all__ = ["COLD", "HEADROOM", "SLOT", "TUNED_ON", "Learner"]
 
 TUNED_ON = ("kseg_eager", "sizey_mag", "wf_nextflow", "wf_pegasus_montage")
 """The real sets (of twelve) that the constants were chosen on."""
@@ -48,33 +48,6 @@ _SIZE = 6
 
 EVIDENCE = 20
 """Completions before a way that counts the slot for less may serve."""
-
-
-def priced(values: list[float], weights: list[float], slot: float) -> Ladder:
-    """Give the cheapest ladder where each attempt also costs ``slot``, in the values' unit."""
-    found = cheapest([value + slot for value in values], weights)
-    return Ladder(tuple(rung - slot for rung in found.rungs), found.cost - slot)
-
-
-def _needs(pairs: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Give the different needs, ascending, and the weight of each."""
-    held: dict[float, float] = {}
-    for value, weight in pairs:
-        held[value] = held.get(value, 0.0) + weight
-    values = sorted(held)
-    return values, [held[value] for value in values]
-
-
-def _two(values: list[float], weights: list[float], n: int) -> tuple[Ladder, Ladder]:
-    """Give the cheapest ladders by both prices of a slot."""
-    mean = _mean(values, weights)
-    tail = with_tail(values, weights, n, values[-1])
-    return priced(*tail, SLOT * mean), priced(*tail, BOLD * mean)
-
-
-def _mean(values: list[float], weights: list[float]) -> float:
-    whole = sum(weights)
-    return sum(v * w for v, w in zip(values, weights, strict=True)) / whole if whole > 0 else 0.0
 
 
 class Learner:
@@ -157,6 +130,7 @@ class Learner:
         self._latest.extend(kept)
         for value, weight in kept:
             self._seen.add(value, weight)
+        self.largest = max(value for value, _ in kept) / (1 + HEADROOM) if kept else 0.0
         self._losses = [0.0] * len(EXPERTS)
         self._ladders = None
 
@@ -238,12 +212,17 @@ class Learner:
 
     def _all(self) -> list[Ladder]:
         if self._ladders is None:
-            latest = list(self._latest)
-            safe, bold = _two(self._seen.values, self._seen.weights, self.n)
-            recent, boldly = _two(*_needs(latest), len(latest))
-            few, _ = _two(*_needs(latest[-FEW:]), min(FEW, len(latest)))
-            largest = Ladder((self.largest * (1 + HEADROOM),), 0.0)
-            self._ladders = [safe, recent, few, largest, bold, boldly]
+            seen = (self._seen.values, self._seen.weights, self.n)
+            latest, n = list(self._latest), len(self._latest)
+            recent = grouped(latest)
+            self._ladders = [
+                priced(*seen, SLOT),
+                priced(*recent, n, SLOT),
+                priced(*grouped(latest[-FEW:]), min(FEW, n), SLOT),
+                Ladder((self.largest * (1 + HEADROOM),), 0.0),
+                priced(*seen, BOLD),
+                priced(*recent, n, BOLD),
+            ]
         return self._ladders
 
     # -- keeping ----------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from rotameter.allocator.ladder import Ladder, with_tail
-from rotameter.allocator.learner import HEADROOM, SLOT, priced
+from rotameter.allocator.ladder import Ladder, grouped, priced
+from rotameter.allocator.learner import HEADROOM, SLOT
 
 __all__ = ["FEWEST", "Pool"]
 
@@ -58,17 +58,12 @@ class Pool:
 
     def _made(self) -> Ladder:
         if self._ladder is None:
-            held: dict[int, float] = {}
-            for kept in self._recent.values():
-                share = 1.0 / len(kept)
-                for step in kept:
-                    held[step] = held.get(step, 0.0) + share
-            steps = sorted(held)
-            values = [2.0 ** (step / STEPS) for step in steps]
-            weights = [held[step] for step in steps]
-            mean = sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
-            tail = with_tail(values, weights, len(self._recent), values[-1])
-            self._ladder = priced(*tail, SLOT * mean)
+            pairs = (
+                (2.0 ** (step / STEPS), 1.0 / len(kept))
+                for kept in self._recent.values()
+                for step in kept
+            )
+            self._ladder = priced(*grouped(pairs), len(self._recent), SLOT)
         return self._ladder
 
     def state(self) -> dict[str, Any]:

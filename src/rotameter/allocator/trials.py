@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rotameter.allocator.baselines import make_allocator
-from rotameter.allocator.ladder import cheapest
+from rotameter.allocator.ladder import cheapest, grouped
+from rotameter.allocator.ledger import GB_HOUR
 from rotameter.allocator.online import Nodes, Outcome, concurrent, sequential
 from rotameter.allocator.workload import orders
 
@@ -36,8 +37,8 @@ class Trial:
     waste_gbh, surplus_gbh, failed_gbh : float
         Held and not used; of it what completed attempts held too much, and failed ones in all.
     retries_per_task, most_attempts, makespan_s : float
-    p99_us : float
-        Time of the thread's CPU for a decision and for what it learns after.
+    p99_us : float or None
+        Time of a decision and of what it learns after, by the timer; None without one.
     """
 
     file: str
@@ -50,7 +51,7 @@ class Trial:
     retries_per_task: float
     most_attempts: int
     makespan_s: float
-    p99_us: float
+    p99_us: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as JSON has it: what the machine's speed decides is under ``timing``."""
@@ -130,19 +131,18 @@ def _summed(file: str, name: str, mode: str, outs: list[Outcome]) -> Trial:
         return float(statistics.fmean(v for v in values if v is not None))
 
     spent = np.concatenate([np.asarray(out.decisions_ns, dtype=np.float64) for out in outs])
-    gbh = 1e9 * 3600.0
     return Trial(
         file,
         name,
         mode,
         awe=middle(out.ledger.efficiency for out in outs),
         waste_gbh=middle(out.ledger.waste_gbh for out in outs),
-        surplus_gbh=middle(out.ledger.surplus / gbh for out in outs),
-        failed_gbh=middle(out.ledger.failed / gbh for out in outs),
+        surplus_gbh=middle(out.ledger.surplus / GB_HOUR for out in outs),
+        failed_gbh=middle(out.ledger.failed / GB_HOUR for out in outs),
         retries_per_task=middle(out.ledger.retries_per_task for out in outs),
         most_attempts=max(out.ledger.most_attempts for out in outs),
         makespan_s=middle(out.makespan_s for out in outs),
-        p99_us=round(float(np.percentile(spent, 99)) / 1e3, 1),
+        p99_us=round(float(np.percentile(spent, 99)) / 1e3, 1) if spent.any() else None,
     )
 
 
@@ -163,7 +163,7 @@ def best_in_hindsight(work: Workload) -> float:
         mine = work.group == code
         if not mine.any():
             continue
-        values, place = np.unique(work.need_bytes[mine], return_inverse=True)
-        weights = np.bincount(place, work.wall_s[mine])
-        held += cheapest(values.tolist(), weights.tolist()).cost * float(weights.sum())
+        pairs = zip(work.need_bytes[mine].tolist(), work.wall_s[mine].tolist(), strict=True)
+        values, weights = grouped(pairs)
+        held += cheapest(values, weights).cost * sum(weights)
     return float(work.need_bytes @ work.wall_s) / held

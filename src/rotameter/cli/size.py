@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rotameter.cli._common import Given, echo_json, input_options, load
-from rotameter.errors import UsageError, WouldOverwrite
+from rotameter.errors import UsageError
 from rotameter.units import parse_bytes
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def size(
       rotameter size tasks.csv --allocator default --allocator greedy --slots 64
     """  # noqa: D301
     from rotameter.allocator.trials import machine_bytes
+    from rotameter.cli.convert import refuse_existing
 
+    refuse_existing(output, force=force)
     works = [_work(path, given, rows) for path in trace]
     most = [
         float(parse_bytes(node_memory)) if node_memory else machine_bytes(work) for work in works
@@ -87,8 +89,6 @@ def size(
     if output is None:
         click.echo(text)
         return
-    if Path(output).exists() and not force:
-        raise WouldOverwrite(f"{output} exists", hint="--force replaces it")
     Path(output).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     click.echo(f"Wrote {output}", err=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rotameter.adapters.advising import plain
 from rotameter.units import format_bytes, format_number, format_seconds, many
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _GROUPS = 40
 
 
 def _short(name: str, width: int = _NAME) -> str:
-    line = "".join(c if c.isprintable() else " " for c in name)
+    line = plain(name)
     return line if len(line) <= width else "…" + line[-(width - 1) :]
 
 

@@ -3,99 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.scheduler import GB, Scheduler
 
-from rotameter.adapters.dask.gate import HOLD, Gate
+from rotameter.adapters.dask.gate import Gate
 from rotameter.adapters.dask.gate_worker import TOPIC
-
-GB = 10**9
-
-
-class Loop:
-    """Calls that an event loop is asked for; run by hand."""
-
-    def __init__(self) -> None:
-        self.calls: list[Any] = []
-
-    def add_callback(self, call: Any, *words: Any) -> None:
-        self.calls.append((call, words))
-
-    def call_later(self, seconds: float, call: Any, *words: Any) -> None:
-        """Time stands still here."""
-
-    def run(self) -> None:
-        while self.calls:
-            call, words = self.calls.pop(0)
-            call(*words)
-
-
-class Scheduler:
-    """As much of a scheduler as the gate looks at."""
-
-    allowed_failures = 3
-
-    def __init__(self) -> None:
-        self.workers: dict[str, Any] = {}
-        self.tasks: dict[str, Any] = {}
-        self.running: set[Any] = set()
-        self.loop = Loop()
-        self.written: list[Any] = []
-        self.gate: Gate | None = None
-
-    def worker(self, name: str, gb: float = 10.0, threads: int = 2) -> None:
-        ws = Worker(name, gb, threads)
-        self.workers[name] = ws
-        self.running.add(ws)
-
-    def task(self, key: str, priority: int = 0, **more: Any) -> Any:
-        ts = Ts(
-            key=key, priority=(0, priority), state="released", suspicious=0, actor=False,
-            worker_restrictions=None, host_restrictions=None, resource_restrictions=None,
-            processing_on=None, run_id=1, **more,
-        )  # fmt: skip
-        self.tasks[key] = ts
-        return ts
-
-    def move(self, key: str, finish: str, stimulus: str = "") -> None:
-        ts = self.tasks[key]
-        start, ts.state = ts.state, finish
-        assert self.gate is not None
-        self.gate.transition(key, start, finish, stimulus_id=stimulus)
-
-    def submit(self, key: str) -> None:
-        """Do what happens to a new task: it waits, and is held or sent to a worker."""
-        self.move(key, "waiting")
-        if self.tasks[key].worker_restrictions == {HOLD}:
-            self.move(key, "no-worker")
-
-    def transitions(self, wanted: dict[str, str], stimulus_id: str) -> None:
-        self.written.append(wanted)
-        for key, finish in wanted.items():
-            ts = self.tasks[key]
-            if finish == "processing":
-                (name,) = ts.worker_restrictions
-                ts.processing_on = self.workers[name]
-            self.move(key, finish)
-            if finish in ("waiting", "released"):
-                if finish == "released":
-                    self.move(key, "waiting")
-                self.move(key, "no-worker")
-
-
-class Ts(SimpleNamespace):
-    __hash__ = object.__hash__  # type: ignore[assignment]
-
-
-class Worker:
-    def __init__(self, name: str, gb: float, threads: int) -> None:
-        self.address, self.nthreads = name, threads
-        self.memory_limit, self.nbytes = int(gb * GB / 0.9), 0
-        self.metrics = {"memory": 0}
-        self.executing: dict[Any, float] = {}
-        self.processing: set[Any] = set()
 
 
 @pytest.fixture
@@ -287,7 +201,105 @@ def test_who_was_admitted_beside_those_that_nobody_admitted_is_not_to_blame(made
     scheduler.loop.run()
     new = scheduler.tasks["train-1"]
     assert new.processing_on is scheduler.workers["b"]
-    assert gate._strangers(ws) == ["train"] and gate._strangers(scheduler.workers["b"]) == []
-    scheduler.workers["b"].executing = {new: 1.0, old: 1.0}
-    blamed = gate._culprits(scheduler.workers["b"], {"train-0", "train-1"})
+    assert gate._strangers == {"a": {"train-0": "train"}}
+    other = scheduler.workers["b"]
+    other.executing = {new: 1.0, old: 1.0}
+    blamed = gate._blame.culprits([new, old], other, gate.books.grants, "reported")
     assert blamed == {"train": "train-0"}
+    scheduler.move("train-0", "memory")
+    assert gate._strangers == {"a": {}}
+
+
+def hungry(scheduler: Scheduler, gate: Gate, tasks: int, gb: float = 6.0) -> None:
+    scheduler.task("train-0")
+    for _ in range(2):
+        measured(gate, "train-0", gb)
+    for number in range(1, tasks + 1):
+        scheduler.task(f"train-{number}", number)
+        scheduler.submit(f"train-{number}")
+    scheduler.loop.run()
+
+
+def test_an_error_of_its_own_is_the_end_of_the_gate_and_not_of_the_run(made: Any) -> None:
+    scheduler, gate = made()
+    hungry(scheduler, gate, 5)
+    gate.allocator.request = lambda *_: 1 / 0
+    gate._amounts.clear()
+    scheduler.move("train-1", "memory")
+    scheduler.loop.run()
+    assert "ZeroDivisionError" in gate.facts()["faults"][0]
+    assert not len(gate.line)
+    for number in range(2, 6):
+        assert scheduler.tasks[f"train-{number}"].worker_restrictions == set()
+    # Dask has them again, and the gate touches nothing any more.
+    scheduler.task("train-9")
+    scheduler.submit("train-9")
+    assert scheduler.tasks["train-9"].state == "waiting"
+
+
+def test_what_ended_otherwise_leaves_no_bound(made: Any) -> None:
+    scheduler, gate = made()
+    hungry(scheduler, gate, 2)
+    ts = scheduler.tasks["train-1"]
+    said = {"key": ts.key, "op": "memory_error", "run_id": 1, "peak": 1, "kind": "exact", "wall": 1}
+    gate.log_event(TOPIC, said)
+    assert gate.allocator._of("train").learners["memory_bytes"].failed
+    scheduler.move("train-1", "erred")
+    assert not gate.allocator._of("train").learners["memory_bytes"].failed
+    assert not gate._failed and "train-1" not in gate._tasks
+
+
+def test_a_restart_forgets_tasks_and_keeps_what_was_learnt(made: Any) -> None:
+    scheduler, gate = made()
+    hungry(scheduler, gate, 5)
+    gate.restart(scheduler)
+    facts = gate.facts()
+    assert facts["granted"] == facts["waiting"] == 0 and facts["hungry"] == ["train"]
+
+
+def test_the_machine_may_have_less_than_the_limit_says(made: Any) -> None:
+    _, gate = made()
+    assert gate.books.capacity() == pytest.approx(10 * GB)
+    for worker in "ab":
+        gate.log_event(TOPIC, {"worker": worker, "limit": 5 * GB})
+    assert gate.books.capacity() == pytest.approx(4.5 * GB)
+
+
+def test_without_a_limit_a_memory_error_is_the_users(made: Any) -> None:
+    scheduler, gate = made()
+    for ws in scheduler.workers.values():
+        ws.memory_limit = 0
+        gate.log_event(TOPIC, {"worker": ws.address, "limit": 0})
+    ts = scheduler.task("train-0")
+    ts.state, ts.processing_on = "processing", scheduler.workers["a"]
+    said = {"key": ts.key, "op": "memory_error", "run_id": 1, "peak": 1, "kind": "exact", "wall": 1}
+    gate.log_event(TOPIC, said)
+    assert gate.facts()["hungry"] == [] and not gate.facts()["faults"]
+
+
+def test_who_found_no_room_for_long_has_a_worker_kept_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Small ones pass a large one, but not for ever."""
+    clock = [0.0]
+    monkeypatch.setattr("rotameter.adapters.dask.gate.time.monotonic", lambda: clock[0])
+    scheduler = Scheduler()
+    for name in ("a", "b"):
+        scheduler.worker(name, threads=4)
+    gate = scheduler.gate = Gate(asked={"large": 10 * GB, "small": 4 * GB})
+    asyncio.run(gate.start(scheduler))
+    scheduler.loop.run()
+    names = [f"small-{k}" for k in range(30)]
+    names.insert(4, "large-0")
+    for number, name in enumerate(names):
+        scheduler.task(name, number)
+        scheduler.submit(name)
+    scheduler.loop.run()
+    ended = 0
+    while scheduler.tasks["large-0"].state != "processing":
+        clock[0] += 2.0
+        oldest = next(k for k, t in scheduler.tasks.items() if t.state == "processing")
+        scheduler.move(oldest, "memory")
+        scheduler.loop.run()
+        ended += 1
+    assert ended < 12

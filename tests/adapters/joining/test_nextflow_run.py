@@ -30,7 +30,7 @@ WRAPPER = (
 DONE = (
     "May-01 12:01:40.100 [Task monitor] DEBUG n.processor.TaskPollingMonitor - Task completed > "
     "TaskHandler[jobId: 501; id: 1; name: A (1); status: COMPLETED; exit: 0; error: -; "
-    "workDir: /x/work/ab/01234500ff started: 1714557610100; exited: 2024-05-01T10:01:35Z; ]\n"
+    "workDir: /data/run/ab/01234500ff started: 1714557610100; exited: 2024-05-01T10:01:35Z; ]\n"
 )
 LOG = (
     "May-01 11:59:50.000 [main] DEBUG nextflow.cli.Launcher - $> nextflow run main.nf "

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from rotameter.adapters.advising._words import plain
+
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
 
-__all__ = ["TARGETS", "write"]
+__all__ = ["TARGETS", "plain", "write"]
 
 TARGETS = ("slurm", "nextflow", "snakemake", "jobqueue", "dask-kubernetes", "kubernetes")
 """Tools that a request can be written for; ``json`` is the command's own."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._words import plain, reason, rungs
+from rotameter.adapters.advising._words import HEAD, plain, reason, rungs
 
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
 
-__all__ = ["OVERHEAD_BYTES", "PAUSE_RATIO", "comments", "worker_bytes"]
+__all__ = ["OVERHEAD_BYTES", "PAUSE_RATIO", "worker_bytes", "worker_text"]
 
 OVERHEAD_BYTES = 200 * 2**20
 """The worker process itself."""
@@ -29,6 +29,12 @@ def worker_bytes(advice: Sequence[Advice], machine_bytes: float) -> int | None:
     return int(min(math.ceil(wanted / 2**20), machine_bytes // 2**20)) * 2**20
 
 
-def comments(advice: Sequence[Advice]) -> list[str]:
-    """Say for each group from what its need comes."""
-    return [f"# {plain(one.group)}: {reason(one)}" for one in advice]
+def worker_text(
+    advice: Sequence[Advice], machine_bytes: float, place: str, body: Callable[[int], list[str]]
+) -> str:
+    """Write a file: where it belongs, from what each need comes, and what a worker gets."""
+    lines = [f"# {HEAD}", f"# {place}"]
+    lines += [f"# {plain(one.group)}: {reason(one)}" for one in advice]
+    memory = worker_bytes(advice, machine_bytes)
+    lines += ["# nothing is changed"] if memory is None else body(memory // 2**20)
+    return "\n".join([*lines, ""])

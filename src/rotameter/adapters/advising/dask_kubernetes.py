@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._words import HEAD
-from rotameter.adapters.advising._workers import comments, worker_bytes
+from rotameter.adapters.advising._workers import worker_text
 
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
@@ -15,22 +14,17 @@ __all__ = ["text"]
 
 
 def text(advice: Sequence[Advice], machine_bytes: float) -> str:
-    """Write the part of a DaskCluster that sizes its workers, of one thread each."""
-    lines = [f"# {HEAD}", "# Belongs under spec.worker of a DaskCluster.", *comments(advice)]
-    memory = worker_bytes(advice, machine_bytes)
-    if memory is None:
-        return "\n".join([*lines, "# nothing is changed", ""])
-    size = f"{memory // 2**20}Mi"
-    return "\n".join(
-        [
-            *lines,
+    """Write a worker's memory; tasks spill from 70 % of it on, so it is larger than any need."""
+
+    def body(mib: int) -> list[str]:
+        return [
             "spec:",
             "  containers:",
             "    - name: worker",
-            f'      args: [dask, worker, --nthreads, "1", --memory-limit, "{size}B"]',
+            f'      args: [dask, worker, --nthreads, "1", --memory-limit, "{mib}MiB"]',
             "      resources:",
-            f'        requests: {{memory: "{size}"}}',
-            f'        limits: {{memory: "{size}"}}',
-            "",
+            f'        requests: {{memory: "{mib}Mi"}}',
+            f'        limits: {{memory: "{mib}Mi"}}',
         ]
-    )
+
+    return worker_text(advice, machine_bytes, "Belongs under spec.worker of a DaskCluster.", body)

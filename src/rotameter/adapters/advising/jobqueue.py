@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._words import HEAD
-from rotameter.adapters.advising._workers import comments, worker_bytes
+from rotameter.adapters.advising._workers import worker_text
 
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
@@ -15,19 +14,15 @@ __all__ = ["text"]
 
 
 def text(advice: Sequence[Advice], machine_bytes: float) -> str:
-    """Write the memory of a job; tasks spill from 70 % of it on, so it is larger than any need."""
-    lines = [f"# {HEAD}", "# Save as ~/.config/dask/jobqueue.yaml.", *comments(advice)]
-    memory = worker_bytes(advice, machine_bytes)
-    if memory is None:
-        return "\n".join([*lines, "# nothing is changed", ""])
-    return "\n".join(
-        [
-            *lines,
+    """Write a worker's memory; tasks spill from 70 % of it on, so it is larger than any need."""
+
+    def body(mib: int) -> list[str]:
+        return [
             "jobqueue:",
             "  slurm:  # or pbs, sge, lsf, htcondor, oar",
             "    cores: 1      # for more, multiply the memory by as many",
             "    processes: 1",
-            f"    memory: {memory // 2**20}MiB",
-            "",
+            f"    memory: {mib}MiB",
         ]
-    )
+
+    return worker_text(advice, machine_bytes, "Save as ~/.config/dask/jobqueue.yaml.", body)

@@ -71,6 +71,7 @@ class Allocating:
         if self._saver is not None:
             self._saver.join()
         self.save()
+        self.client.run_on_scheduler(_let_go)
         self.client.unregister_scheduler_plugin(TOPIC)
         self.client.unregister_worker_plugin(TOPIC)
 
@@ -83,6 +84,16 @@ class Allocating:
 
 def _gate(dask_scheduler: Any) -> Any:
     return dask_scheduler.plugins.get(TOPIC)
+
+
+def _is_there(dask_scheduler: Any = None) -> bool:
+    return _gate(dask_scheduler) is not None
+
+
+def _let_go(dask_scheduler: Any = None) -> None:
+    gate = _gate(dask_scheduler)
+    if gate is not None:
+        gate.let_go()
 
 
 def _facts(dask_scheduler: Any = None) -> dict[str, Any]:
@@ -158,7 +169,11 @@ def allocate(
             stacklevel=2,
         )
     _check(client)
+    if client.run_on_scheduler(_is_there):
+        raise AttachError(
+            "this cluster sizes its tasks already", hint="close what `allocate` gave before"
+        )
     asked = {group: float(parse_bytes(amount)) for group, amount in (memory or {}).items()}
     client.register_plugin(Gate(learnt, asked, observe=observe))
-    client.register_plugin(GateWorker())
+    client.register_plugin(GateWorker(watching=observe))
     return Allocating(client, state)

@@ -5,21 +5,23 @@ thread, or in whose company a worker died of memory. Their tasks wait in the sta
 under a restriction that no worker meets; the gate takes them by priority, the first of each group,
 and sends each to the worker with the most left. All others are scheduled by Dask as ever.
 
-A death counts as one of memory where the nanny says so, or the last heartbeat was near the smaller
-of Dask's and the control group's limit (inferred; two such of a group enlarge once).
+A worker's limit is the smaller of Dask's and its machine's or control group's. Where the gate
+itself fails, it lets all that it holds go and leaves the cluster to Dask.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dask.utils import key_split
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from rotameter.adapters.dask import _compat
+from rotameter.adapters.dask.gate_blame import Blame
 from rotameter.adapters.dask.gate_ledger import Ledger, Waiting
 from rotameter.adapters.dask.gate_worker import TOPIC
 from rotameter.adapters.dask.names import group_of
@@ -27,7 +29,6 @@ from rotameter.allocator.default import Default
 from rotameter.allocator.needs import Record, Task
 from rotameter.errors import PolicyError
 from rotameter.units import format_bytes
-from rotameter.values import Allocation
 
 __all__ = ["HOLD", "Gate"]
 
@@ -37,14 +38,16 @@ HOLD = "rotameter-hold"
 USABLE = 0.9
 """Part of a worker's limit that tasks may use; the nanny ends it at 0.95."""
 
-NEAR = 0.7
-"""A heartbeat above this part of the limit makes a silent death one of memory, likely."""
-
 GRACE_S = 5.0
 """How long a task that fits on no worker waits for a larger one."""
 
 AGAIN_S = 1.0
 """How often it looks at what waits where nothing happens."""
+
+PATIENCE_S = 5.0
+"""A task that found no room for so long has a worker kept free for it."""
+
+MEMORY, INFINITE = "memory_bytes", math.inf
 
 
 def _group(key: Any) -> str:
@@ -74,7 +77,7 @@ class Gate(SchedulerPlugin):
         *,
         observe: bool = False,
     ) -> None:
-        self._state, self._asked, self._observe = state, dict(asked or {}), observe
+        self._state, self._asked, self._watching = state, dict(asked or {}), observe
         self.counts = {
             "held": 0, "admitted": 0, "killed": 0, "memory_errors": 0, "forgiven": 0, "refused": 0
         }  # fmt: skip
@@ -88,33 +91,58 @@ class Gate(SchedulerPlugin):
         self._hungry: set[str] = set()
         self._tasks: dict[Any, Task] = {}
         self._failed: dict[Any, float] = {}
+        self._since: dict[Any, float] = {}
         self._workers: dict[str, Any] = {}
-        self._memory_deaths: dict[str, float] = {}
-        self._silent: dict[str, int] = {}
+        self._limits: dict[str, float] = {}
+        self._strangers: dict[str, dict[Any, str]] = {}
+        self._amounts: dict[str, float] = {}
+        self._blame = Blame(_group, self._is_small)
         self._deaths: dict[str, set[Any]] = {}
-        self._too_large: dict[Any, float] = {}
-        self._pumping = self._timed = False
+        self._pumping = self._timed = self._over = False
+        self.faults: list[str] = []
         for worker in scheduler.workers:
             self.add_worker(scheduler, worker)
 
     async def close(self) -> None:
         """Let everything go that waits."""
-        self._free_all()
+        self.let_go()
+
+    def restart(self, scheduler: Any) -> None:
+        """Forget all tasks, as the scheduler does; what was learnt stays."""
+        for worker in list(self.books.rooms):
+            self.books.leave(worker)
+        self.line = Waiting()
+        for kept in (self._tasks, self._failed, self._since, self._strangers, self._deaths):
+            kept.clear()
+
+    def _safely(self, call: Callable[..., None], *words: Any) -> None:
+        """Run one of our own steps; an error of ours is the end of the gate, not of the run."""
+        if self._over:
+            return
+        try:
+            call(*words)
+        except Exception as error:
+            self.faults.append(f"{call.__name__}: {error!r}")
+            with contextlib.suppress(Exception):
+                self.let_go()
 
     # -- workers ----------------------------------------------------------------------------
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
         """Count a worker's memory in."""
-        ws = scheduler.workers[worker]
-        self._workers[worker] = ws
-        limit = float(ws.memory_limit or 0) or float("inf")
-        base = float(ws.metrics.get("memory") or 0)
-        self.books.join(worker, max(0.0, USABLE * limit - base), ws.nthreads)
-        self._weigh()
-        self._soon()
+        self._safely(self._join, worker)
 
-    def _weigh(self) -> None:
-        """Gate what is known to need more than comes with a thread of the workers that are here."""
+    def _join(self, worker: str) -> None:
+        ws = self.scheduler.workers.get(worker)
+        if ws is None:
+            return
+        self._workers[worker] = ws
+        base = float(ws.metrics.get("memory") or 0)
+        capacity = max(0.0, USABLE * self._limit(worker, ws) - base)
+        if (room := self.books.rooms.get(worker)) is not None:
+            room.capacity_bytes = capacity
+        else:
+            self.books.join(worker, capacity, ws.nthreads)
         share = self.books.share()
         for group in self.allocator.groups():
             if (self._need(group) or 0.0) > share:
@@ -122,72 +150,57 @@ class Gate(SchedulerPlugin):
         for group, amount in self._asked.items():
             if amount > share:
                 self._gate(group)
+        self._soon()
+
+    def _limit(self, worker: str, ws: Any) -> float:
+        """Give the smaller of Dask's limit and what the worker said of its machine."""
+        return min(float(ws.memory_limit or 0) or INFINITE, self._limits.get(worker, INFINITE))
 
     def remove_worker(self, scheduler: Any, worker: str, **_: Any) -> None:
         """Count it out; its tasks come back by themselves."""
         self.books.leave(worker)
-        self._workers.pop(worker, None)
+        for kept in (self._workers, self._limits, self._strangers):
+            kept.pop(worker, None)
         self._soon()
 
     def log_event(self, topic: Any, msg: Any) -> None:
         """Take what workers measured, what nannies say of memory, and deaths."""
-        if not isinstance(msg, dict):
-            return
-        with contextlib.suppress(KeyError, TypeError, ValueError):
-            if topic == TOPIC:
-                self._measured(msg)
-            elif topic == "worker-restart-memory":
-                self._memory_deaths[str(msg["worker"])] = time.monotonic()
-            elif topic == "all" and msg.get("action") == "remove-worker":
-                self._died(msg)
+        if isinstance(msg, dict):
+            self._safely(self._told, topic, msg)
 
-    def _died(self, msg: Mapping[str, Any]) -> None:
-        worker = str(msg["worker"])
+    def _told(self, topic: Any, msg: Mapping[str, Any]) -> None:
+        if topic == TOPIC and "limit" in msg:
+            self._limits[str(msg.get("worker"))] = float(msg["limit"] or 0) or INFINITE
+            self._join(str(msg.get("worker")))
+        elif topic == TOPIC and "key" in msg:
+            self._measured(msg)
+        elif topic == "worker-restart-memory" and "worker" in msg:
+            self._blame.nanny_says(str(msg["worker"]))
+        elif topic == "all" and msg.get("action") == "remove-worker" and not msg.get("expected"):
+            self._died(str(msg.get("worker")), msg)
+
+    def _died(self, worker: str, msg: Mapping[str, Any]) -> None:
         ws = self._workers.get(worker)
-        if msg.get("expected") or ws is None:
+        if ws is None:
             return
-        said = self._memory_deaths.pop(worker, None)
-        limit = float(ws.memory_limit or 0) or float("inf")
-        near = float(ws.metrics.get("memory") or 0) >= NEAR * limit
-        if said is None and not near:
+        used = float(ws.metrics.get("memory") or 0)
+        how = self._blame.of_memory(worker, used, self._limit(worker, ws))
+        if how is None:
             return
         keys = set(msg.get("processing-tasks") or ())
         self.counts["killed"] += 1
-        self._deaths = {str(msg["stimulus_id"]): keys}
-        for group, key in self._culprits(ws, keys).items():
-            self._silent[group] = self._silent.get(group, 0) + 1
-            if said is None and self._silent[group] % 2:
-                continue  # One silent death may have had another reason.
-            self._exceeded(group, key, worker, ws)
-
-    def _strangers(self, ws: Any) -> list[str]:
-        """Give the groups of hungry tasks that are on a worker without a grant."""
-        groups = [(_group(ts.key), ts.key) for ts in ws.processing]
-        return [g for g, key in groups if g in self._hungry and key not in self.books.grants]
-
-    def _culprits(self, ws: Any, keys: set[Any]) -> dict[str, Any]:
-        """Give one task of each group that may have filled the memory, those not known as small.
-
-        Beside tasks that nobody admitted, those that were admitted are not to blame.
-        """
+        self._deaths = {str(msg.get("stimulus_id")): keys}
         tasks = [t for t in (self.scheduler.tasks.get(k) for k in keys) if t is not None]
-        ran = [t for t in tasks if t in ws.executing] or sorted(tasks, key=lambda t: t.priority)
-        share = self.books.share()
-        large = [t for t in ran[: max(1, ws.nthreads)] if not self._is_small(t, share)]
-        large = large or ran[: max(1, ws.nthreads)]
-        strangers = [t for t in large if t.key not in self.books.grants]
-        made: dict[str, Any] = {}
-        for ts in strangers or large:
-            made.setdefault(_group(ts.key), ts.key)
-        return made
+        for group, key in self._blame.culprits(tasks, ws, self.books.grants, how).items():
+            self._exceeded(group, key, ws)
 
-    def _is_small(self, ts: Any, share: float) -> bool:
-        need = self._need(_group(ts.key))
-        return need is not None and need <= 0.5 * share
+    def _is_small(self, group: str) -> bool:
+        need = self._need(group)
+        return need is not None and need <= 0.5 * self.books.share()
 
     def _need(self, group: str) -> float | None:
         """Give the largest use of a group's tasks that was measured."""
-        return self.allocator.largest(group, "memory_bytes")
+        return self.allocator.largest(group, MEMORY)
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -201,31 +214,33 @@ class Gate(SchedulerPlugin):
             ws = ts.processing_on
             # What is said of an attempt before this one says nothing of what this one was given.
             if ws is not None and msg.get("run_id") in (None, ts.run_id):
-                self._exceeded(group, key, ws.address, ws)
+                self._exceeded(group, key, ws)
             return
         # What ran beside others is bounded by all of them: that makes no light group a heavy one.
         if msg["op"] == "task-finished" and (msg["kind"] != "upper_bound" or group in self._hungry):
-            used = {"memory_bytes": float(max(1, msg["peak"]))}
-            record = Record(
-                str(key), group, "ok", used, {"memory_bytes": msg["kind"]}, wall_s=msg["wall"]
+            need = float(max(1, msg["peak"]))
+            kinds = {MEMORY: str(msg["kind"])}
+            self._observe_attempt(
+                Record(str(key), group, "ok", {MEMORY: need}, kinds, wall_s=float(msg["wall"]))
             )
-            self.allocator.observe(record)
             self._failed.pop(key, None)
-            if group not in self._hungry and used["memory_bytes"] > self.books.share():
+            if need > self.books.share():
                 self._gate(group)
 
-    def _exceeded(self, group: str, key: Any, worker: str, ws: Any) -> None:
-        grant = self.books.grants.get(key)
-        room = self.books.rooms.get(worker)
-        capacity = room.capacity_bytes if room is not None else self.books.share()
-        had = grant.amount_bytes if grant is not None else capacity / max(1, ws.nthreads)
-        had = max(had, self._failed.get(key, 0.0))
-        self._failed[key] = had
-        record = Record(
-            str(key), group, "oom", granted={"memory_bytes": had},
-            exceeded=frozenset({"memory_bytes"}),
-        )  # fmt: skip
+    def _observe_attempt(self, record: Record) -> None:
+        self.allocator.observe(record)
+        self._amounts.pop(record.group, None)
+
+    def _exceeded(self, group: str, key: Any, ws: Any) -> None:
+        """Let a task get more than it was granted, or than came with its thread."""
+        grant, room = self.books.grants.get(key), self.books.rooms.get(ws.address)
+        if room is None or room.capacity_bytes == INFINITE:
+            return
+        had = grant.amount_bytes if grant is not None else room.capacity_bytes / ws.nthreads
+        had = self._failed[key] = max(had, self._failed.get(key, 0.0))
+        record = Record(str(key), group, "oom", granted={MEMORY: had}, exceeded=frozenset({MEMORY}))
         self.allocator.exceeded(self._task(key, group), record)
+        self._amounts.pop(group, None)
         self._gate(group)
 
     def _gate(self, group: str) -> None:
@@ -233,32 +248,26 @@ class Gate(SchedulerPlugin):
         if group in self._hungry:
             return
         self._hungry.add(group)
-        if not self._observe:
-            self.scheduler.loop.add_callback(self._recall, group)
+        if not self._watching:
+            self.scheduler.loop.add_callback(self._safely, self._recall, group)
 
     def _recall(self, group: str) -> None:
         """Hold a group's tasks that are queued, or assigned and surely not started."""
         back = {}
-        started = {
-            ts.key
-            for ws in self._workers.values()
-            for ts in sorted(ws.processing, key=lambda t: t.priority)[: ws.nthreads]
-        }
-        for ts in list(self.scheduler.tasks.values()):
-            if _group(ts.key) != group or self._is_set(ts):
-                continue
-            if ts.state == "queued":
+        for ws in self._workers.values():
+            first = sorted(ws.processing, key=lambda t: t.priority)[: ws.nthreads]
+            for ts in ws.processing:
+                if _group(ts.key) != group or self._is_set(ts) or ts.key in self.books.grants:
+                    continue
+                if ts in first or ts in ws.executing:
+                    self._strangers.setdefault(ws.address, {})[ts.key] = group
+                else:
+                    back[ts.key] = "released"
+        for ts in list(self.scheduler.queued):
+            if _group(ts.key) == group and not self._is_set(ts):
                 back[ts.key] = "waiting"
-            elif ts.state == "processing" and not (
-                ts.key in started or ts.key in self.books.grants or self._executes(ts)
-            ):
-                back[ts.key] = "released"
         if back:
             self.scheduler.transitions(back, stimulus_id=f"rotameter-recall-{time.time()}")
-
-    @staticmethod
-    def _executes(ts: Any) -> bool:
-        return ts.processing_on is not None and ts in ts.processing_on.executing
 
     # -- tasks ------------------------------------------------------------------------------
 
@@ -281,23 +290,15 @@ class Gate(SchedulerPlugin):
         self, key: Any, start: str, finish: str, *args: Any, stimulus_id: str = "", **kwargs: Any
     ) -> None:
         """Hold what is hungry, take back what is over, forgive deaths that were of memory."""
-        try:
-            self._transition(key, start, finish, stimulus_id)
-        except Exception as error:  # Never into the scheduler.
-            self.counts["errors"] = self.counts.get("errors", 0) + 1
-            self.fault = repr(error)
+        self._safely(self._moved, key, start, finish, stimulus_id)
 
-    def _transition(self, key: Any, start: str, finish: str, stimulus_id: str) -> None:
+    def _moved(self, key: Any, start: str, finish: str, stimulus_id: str) -> None:
         if start == "processing":
             self._left(key, finish, stimulus_id)
         if finish in ("memory", "erred", "forgotten"):
-            self.line.remove(key)
-            self._tasks.pop(key, None)
-            if finish != "memory":
-                self._failed.pop(key, None)
-                self._soon()
+            self._ended(key, finish)
             return
-        if self._observe or not (self._hungry or key in self.line):
+        if self._watching or not (self._hungry or key in self.line):
             return
         ts = self.scheduler.tasks.get(key)
         if ts is None:
@@ -312,50 +313,68 @@ class Gate(SchedulerPlugin):
         elif finish == "released":
             self.line.remove(key)
 
+    def _ended(self, key: Any, finish: str) -> None:
+        """Forget a task; of one that did not complete its bounds too."""
+        self.line.remove(key)
+        self._since.pop(key, None)
+        self._failed.pop(key, None)
+        if self._tasks.pop(key, None) is not None and finish != "memory":
+            self._observe_attempt(Record(str(key), _group(key), "cancelled"))
+        self._soon()
+
     def _left(self, key: Any, finish: str, stimulus_id: str) -> None:
         grant = self.books.release(key)
+        for worker in self._strangers.values():
+            worker.pop(key, None)
         ts = self.scheduler.tasks.get(key)
-        if ts is not None and grant is not None and not self._observe:
+        if ts is None or self._watching:
+            return
+        if grant is not None:
             ts.worker_restrictions = set()
-        dead = self._deaths.get(stimulus_id, ())
-        forgive = ts is not None and finish == "released" and key in dead and ts.suspicious > 0
-        if forgive and not self._observe:
+            self._soon()
+        if finish == "released" and key in self._deaths.get(stimulus_id, ()) and ts.suspicious > 0:
             ts.suspicious -= 1
             self.counts["forgiven"] += 1
-        if grant is not None:
-            self._soon()
 
     # -- admitting --------------------------------------------------------------------------
 
     def _soon(self) -> None:
         """Admit after the transitions that are under way."""
-        if self._pumping or self._observe or not len(self.line):
+        if self._pumping or self._watching or not len(self.line):
             return
         self._pumping = True
-        self.scheduler.loop.add_callback(self._pump)
+        self.scheduler.loop.add_callback(self._safely, self._pump)
 
     def _pump(self) -> None:
         self._pumping = False
         if not len(self.line):
             return
         for worker, room in self.books.rooms.items():
-            ws = self._workers.get(worker)
-            room.open = ws is not None and ws in self.scheduler.running
-            strangers = [] if ws is None else self._strangers(ws)
+            ws = self._workers[worker]
+            strangers = self._strangers.get(worker) or {}
+            room.open = ws in self.scheduler.running
             room.strangers = len(strangers)
-            room.other_bytes = float(ws.nbytes) if ws is not None else 0.0
             # What they need is not known better than by the most that their like has used.
-            room.other_bytes += sum(self._need(g) or self.books.share() for g in strangers)
+            room.other_bytes = float(ws.nbytes) + sum(
+                self._need(group) or self.books.share() for group in strangers.values()
+            )
+        self.books.changed()
+        now = time.monotonic()
+        kept: list[str] = []
         placed: dict[Any, str] = {}
 
         def start(group: str, key: Any) -> bool:
-            amount = self._amount(group, key)
-            worker = self.books.place(amount) if amount is not None else None
-            if worker is None:
-                return False
-            self.books.grant(key, worker, amount)  # type: ignore[arg-type]
-            placed[key] = worker
-            return True
+            amount = self._amount(group, key, now)
+            worker = None if amount is None else self.books.place(amount, *kept)
+            if amount is not None and worker is not None:
+                self._since.pop(key, None)
+                self.books.grant(key, worker, amount)
+                placed[key] = worker
+                return True
+            waited = now - self._since.setdefault(key, now)
+            if amount is not None and waited > PATIENCE_S and not kept:
+                kept.extend(filter(None, [self.books.reserve(amount)]))
+            return False
 
         self.line.walk(start)
         if placed:
@@ -391,19 +410,21 @@ class Gate(SchedulerPlugin):
             else:
                 self.counts["admitted"] += 1
 
-    def _amount(self, group: str, key: Any) -> float | None:
+    def _amount(self, group: str, key: Any, now: float) -> float | None:
         """Size a task: at most the largest worker there is, unless that was too little."""
-        made = self.allocator.request(self._task(key, group))
-        if not isinstance(made, Allocation) or made.memory_bytes is None:
-            return None
-        capacity, failed = self.books.capacity(), self._failed.get(key, 0.0)
-        if failed and failed >= capacity > 0:
-            since = self._too_large.setdefault(key, time.monotonic())
-            if time.monotonic() - since >= GRACE_S:
+        capacity, failed = self.books.capacity(), self._failed.get(key)
+        if failed is not None and failed >= capacity > 0:
+            if now - self._since.setdefault(key, now) >= GRACE_S:
                 self._refuse(key, failed, capacity)
             return None
-        self._too_large.pop(key, None)
-        return min(float(made.memory_bytes), capacity)
+        made = self._amounts.get(group) if failed is None else None
+        if made is None:
+            answer = self.allocator.request(self._task(key, group))
+            made = float(getattr(answer, MEMORY))
+            if failed is None:
+                # All of a group that have not failed get the same until something is learnt.
+                self._amounts[group] = made
+        return min(made, capacity)
 
     def _refuse(self, key: Any, failed: float, capacity: float) -> None:
         """End a task that no worker can hold, saying so."""
@@ -413,9 +434,13 @@ class Gate(SchedulerPlugin):
             f"given; the largest worker has {format_bytes(capacity)} for tasks",
             hint="start a worker with more memory, or split the task",
         )
-        self.scheduler.loop.add_callback(_compat.fail_task, self.scheduler, key, error)
+        self.scheduler.loop.add_callback(
+            self._safely, _compat.fail_task, self.scheduler, key, error
+        )
 
-    def _free_all(self) -> None:
+    def let_go(self) -> None:
+        """Leave all that waits, and from now on everything, to Dask."""
+        self._over = True
         free = {}
         for key in self.line:
             ts = self.scheduler.tasks.get(key)
@@ -423,6 +448,9 @@ class Gate(SchedulerPlugin):
                 ts.worker_restrictions = set()
                 free[key] = "processing"
             self.line.remove(key)
+        for key in self.books.grants:
+            if (ts := self.scheduler.tasks.get(key)) is not None:
+                ts.worker_restrictions = set()
         self._hungry.clear()
         if free:
             self.scheduler.transitions(free, stimulus_id=f"rotameter-free-{time.time()}")
@@ -440,6 +468,7 @@ class Gate(SchedulerPlugin):
             "waiting": len(self.line),
             "granted": len(self.books.grants),
             "hungry": sorted(self._hungry),
+            "faults": list(self.faults),
         }
 
     def explain(self, group: str) -> str:

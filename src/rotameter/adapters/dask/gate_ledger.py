@@ -50,6 +50,14 @@ class Room:
         """What can still be granted."""
         return self.capacity_bytes - self.granted_bytes - self.other_bytes
 
+    @property
+    def most_bytes(self) -> float:
+        """Most that one more task can get here; less than 0 where none can."""
+        if not self.open or self.running + self.strangers >= self.threads:
+            return -1.0
+        alone = not self.running and not self.strangers
+        return self.capacity_bytes if alone else self.free_bytes
+
 
 class Ledger:
     """Grants by task, and rooms by worker.
@@ -69,18 +77,19 @@ class Ledger:
     def __init__(self) -> None:
         self.rooms: dict[str, Room] = {}
         self.grants: dict[Any, Grant] = {}
-        self.largest_bytes = 0.0
+        self._most_bytes: float | None = None
 
     def join(self, worker: str, capacity_bytes: float, threads: int) -> None:
         """Add a worker."""
         self.rooms[worker] = Room(capacity_bytes, threads)
-        self.largest_bytes = max(self.largest_bytes, capacity_bytes)
+        self.changed()
 
     def leave(self, worker: str) -> None:
         """Take a worker out, and all that was granted there."""
         self.rooms.pop(worker, None)
         for key in [key for key, grant in self.grants.items() if grant.worker == worker]:
             del self.grants[key]
+        self.changed()
 
     def grant(self, key: Any, worker: str, amount_bytes: float) -> None:
         """Give a task its part of a worker."""
@@ -89,6 +98,7 @@ class Ledger:
         room = self.rooms[worker]
         room.granted_bytes += amount_bytes
         room.running += 1
+        self.changed()
 
     def release(self, key: Any) -> Grant | None:
         """Take back what a task was given."""
@@ -98,22 +108,38 @@ class Ledger:
             room.running -= 1
             if not room.running:
                 room.granted_bytes = 0.0
+            self.changed()
         return grant
 
-    def place(self, amount_bytes: float) -> str | None:
+    def place(self, amount_bytes: float, kept: str | None = None) -> str | None:
         """Give the worker with the most left that has room and a thread; None where none has.
 
         What is as large as a worker's whole capacity gets one on which nothing else is granted.
+        ``kept`` is no candidate: it is kept free for another.
         """
-        best: tuple[float, str] | None = None
-        for worker, room in self.rooms.items():
-            if not room.open or room.running + room.strangers >= room.threads:
-                continue
-            fits = amount_bytes <= room.free_bytes
-            alone = not room.running and not room.strangers and amount_bytes <= room.capacity_bytes
-            if (fits or alone) and (best is None or room.free_bytes > best[0]):
-                best = (room.free_bytes, worker)
-        return best[1] if best is not None else None
+        if self._most_bytes is None:
+            self._most_bytes = max((r.most_bytes for r in self.rooms.values()), default=0.0)
+        if amount_bytes > self._most_bytes:  # The usual answer, where many groups wait.
+            return None
+        fit = [
+            (room.free_bytes, worker)
+            for worker, room in self.rooms.items()
+            if worker != kept and amount_bytes <= room.most_bytes
+        ]
+        return max(fit)[1] if fit else None
+
+    def changed(self) -> None:
+        """Note that rooms were changed from outside."""
+        self._most_bytes = None
+
+    def reserve(self, amount_bytes: float) -> str | None:
+        """Give the worker that could hold so much and has most left: it is to run empty."""
+        fit = [
+            (room.free_bytes, worker)
+            for worker, room in self.rooms.items()
+            if room.open and amount_bytes <= room.capacity_bytes
+        ]
+        return max(fit)[1] if fit else None
 
     def capacity(self) -> float:
         """Give the largest capacity of a worker that is here."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from distributed import Reschedule
 from distributed.diagnostics.plugin import WorkerPlugin
+from distributed.system import memory_limit
 
 from rotameter.adapters.dask import _compat
 from rotameter.profiler.live.memory import PeakMeter, bound
@@ -19,24 +20,32 @@ __all__ = ["TOPIC", "GateWorker"]
 TOPIC = "rotameter-gate"
 
 
+def _made(watching: bool) -> GateWorker:
+    return GateWorker(watching=watching)
+
+
 class GateWorker(WorkerPlugin):
-    """Measures peaks of tasks and tells the gate; never raises into a task."""
+    """Measures peaks of tasks and tells the gate; never raises into a task.
+
+    Parameters
+    ----------
+    watching : bool
+        Measure only: a ``MemoryError`` stays one.
+    """
 
     name = TOPIC
     idempotent = True
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, *, watching: bool = False) -> None:
+        self._watching = watching
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._lock = threading.Lock()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self._watching,)
 
     def setup(self, worker: Any) -> None:
         """Begin to measure."""
         self.worker = worker
+        self._lock = threading.Lock()
         self._proc = Proc(Own())
         # Where the tracer resets the kernel's peak, at the same boundaries, we only read it.
         traced = any(name.startswith("rotameter") and name != TOPIC for name in worker.plugins)
@@ -45,6 +54,7 @@ class GateWorker(WorkerPlugin):
         self._running: dict[int, dict[str, Any]] = {}
         self._base = self._proc.rss_bytes() or 0
         self._undo = _compat.wrap_run_task(self._around, self._around_async)
+        worker.log_event(TOPIC, {"worker": worker.address, "limit": memory_limit()})
 
     def teardown(self, worker: Any) -> None:
         """Stop measuring."""
@@ -60,7 +70,7 @@ class GateWorker(WorkerPlugin):
         with contextlib.suppress(Exception):
             short_of = isinstance(made.get("actual_exception"), MemoryError)
             self._end(mine, key, "memory_error" if short_of else made.get("op"))
-            if short_of:
+            if short_of and not self._watching:
                 made = {**made, "actual_exception": Reschedule()}
         return made
 
