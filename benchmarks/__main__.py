@@ -28,6 +28,7 @@ _MODULES = (
     "rows_why",
     "rows_planted",
     "rows_sizing",
+    "rows_sizing_fresh",
     "rows_swap",
     "rows_allocate",
 )

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.harness import Context, Result, bench
 
-__all__ = ["HARD_CAPS", "REAL", "SYNTHETIC"]
+__all__ = ["HARD_CAPS", "REAL", "SYNTHETIC", "cap_of", "needed_shared", "worst_advice"]
 
 REAL = (
     "bioblast", "coffea_topeft", "colmena_xtb_run1", "kseg_eager", "lobsterCMSsimulation",
@@ -39,7 +39,7 @@ ROWS = 2000
 GB = 1e9
 
 
-def _cap(name: str) -> float:
+def cap_of(name: str) -> float:
     return 128 * GB if name.startswith(HARD_CAPS) else 64 * GB
 
 
@@ -50,7 +50,7 @@ def _work(shared: str, name: str) -> Any:
     return read_sizing(Path(shared) / "data" / "tasksizing" / f"{name}.csv", ROWS)
 
 
-def _needs(context: Context) -> str:
+def needed_shared(context: Context) -> str:
     if context.shared is None:
         raise FileNotFoundError("needs the shared folder")
     return str(context.shared)
@@ -64,7 +64,7 @@ def _alone(
     from rotameter.allocator.baselines import make_allocator
     from rotameter.allocator.online import sequential
 
-    work, cap = _work(shared, name), _cap(name)
+    work, cap = _work(shared, name), cap_of(name)
     outs = [
         sequential(
             work,
@@ -89,7 +89,7 @@ def _together(
     from rotameter.allocator.online import Nodes, concurrent
     from rotameter.allocator.workload import orders
 
-    work, cap = _work(shared, name), _cap(name)
+    work, cap = _work(shared, name), cap_of(name)
     nodes = Nodes(8, 8, cap) if packed else Nodes(1, 64)
     outs = [
         concurrent(work, make_allocator(allocator, cap, seed=s), cap, nodes, order)
@@ -117,7 +117,7 @@ def _each(values: dict[str, float]) -> str:
 @bench("sizing_sequential_awe", issue=5, target=">= 0.79")
 def sequential_awe(context: Context) -> Result:
     """Mean efficiency over 12 real sets, one task after another, no input features."""
-    shared = _needs(context)
+    shared = needed_shared(context)
     found = {name: _alone(shared, name, "default", 1)[0] for name in REAL}
     sized = {name: _alone(shared, name, "default", 1, sizes=True)[0] for name in REAL}
     before = {n: v for n, v in sized.items() if n.startswith(("kseg", "wf"))}
@@ -132,7 +132,7 @@ def sequential_awe(context: Context) -> Result:
 @bench("sizing_sequential_gain", issue=5, target=">= 0.015")
 def sequential_gain(context: Context) -> Result:
     """How far that is above the best baseline given our cold start and retries."""
-    shared = _needs(context)
+    shared = needed_shared(context)
     seeds = 5 if context.full else 1
     ours = statistics.fmean(_alone(shared, name, "default", 1)[0] for name in REAL)
     means = {
@@ -146,7 +146,7 @@ def sequential_gain(context: Context) -> Result:
 @bench("sizing_sequential_worst", issue=5, target=">= -0.03")
 def sequential_worst(context: Context) -> Result:
     """Least difference on a set to the best of the four published ones there."""
-    shared = _needs(context)
+    shared = needed_shared(context)
     seeds = 5 if context.full else 1
     found = {
         name: _alone(shared, name, "default", 1)[0]
@@ -160,7 +160,7 @@ def sequential_worst(context: Context) -> Result:
 @bench("sizing_w64_awe", issue=5, target=">= 0.68")
 def w64_awe(context: Context) -> Result:
     """Mean efficiency over 12 real sets, 64 at once (the floor is 0.62)."""
-    shared, seeds = _needs(context), 3
+    shared, seeds = needed_shared(context), 3
     found = {name: _together(shared, name, "default", seeds)[0] for name in REAL}
     greedy = {name: _together(shared, name, "greedy", 3 if context.full else 1)[0] for name in REAL}
     note = f"greedy as published {statistics.fmean(greedy.values()):.3f}; {_apart(found)}"
@@ -172,7 +172,7 @@ def w64_awe(context: Context) -> Result:
 @bench("sizing_w64_worst", issue=5, target=">= -0.03")
 def w64_worst(context: Context) -> Result:
     """Least difference on a set to greedy as published, 64 at once."""
-    shared = _needs(context)
+    shared = needed_shared(context)
     seeds = 3 if context.full else 1
     found = {
         name: _together(shared, name, "default", 3)[0] - _together(shared, name, "greedy", seeds)[0]
@@ -183,7 +183,7 @@ def w64_worst(context: Context) -> Result:
 
 
 def _spans(context: Context, other: str, *, packed: bool = False) -> dict[str, float]:
-    shared = _needs(context)
+    shared = needed_shared(context)
     seeds = 3 if context.full else 1
     return {
         name: _together(shared, name, "default", 3, packed)[1]
@@ -212,7 +212,7 @@ def _packed(context: Context, other: str) -> Result:
     found = _spans(context, other, packed=True)
     value = math.exp(statistics.fmean(math.log(v) for v in found.values()))
     losers = {name: v for name, v in found.items() if v > 1.0}
-    used = {n: _together(_needs(context), n, "default", 3, True)[2] for n in REAL}
+    used = {n: _together(needed_shared(context), n, "default", 3, True)[2] for n in REAL}
     note = f"{_apart(found)}; of the nodes' memory used {statistics.fmean(used.values()):.3f}"
     return Result(value, "ratio", note=f"{note}; longer on {_each(losers) or 'none'}", detail=found)
 
@@ -232,7 +232,7 @@ def packed_over_whole(context: Context) -> Result:
 @bench("sizing_phases_awe", issue=5, target=">= 0.9")
 def phases(context: Context) -> Result:
     """Efficiency where the need shifts (incremental trimodal)."""
-    value, _ = _alone(_needs(context), "syn_trimodal_phase_incremental", "default", 1)
+    value, _ = _alone(needed_shared(context), "syn_trimodal_phase_incremental", "default", 1)
     return Result(value, "share")
 
 
@@ -247,7 +247,7 @@ def recovery(context: Context) -> Result:
 
     found = {}
     for name in ("syn_trimodal_phase_incremental", "syn_trimodal_phase", "syn_bimodal_phase"):
-        work = _work(_needs(context), name)
+        work = _work(needed_shared(context), name)
         allocator = make_allocator("default", 64 * GB)
         cost = []
         for at, need in enumerate(work.need_bytes.tolist()):
@@ -275,7 +275,7 @@ def stationary(context: Context) -> Result:
     """Most that hindsight's best ladder is better by on stationary synthetic sets."""
     from rotameter.allocator.trials import best_in_hindsight
 
-    shared = _needs(context)
+    shared = needed_shared(context)
     found = {
         name: best_in_hindsight(_work(shared, name)) - _alone(shared, name, "default", 1)[0]
         for name in SYNTHETIC
@@ -291,8 +291,8 @@ def oom(context: Context) -> Result:
 
     right = total = 0
     for name in REAL:
-        work = _work(_needs(context), name)
-        allocator: Any = make_allocator("default", _cap(name))
+        work = _work(needed_shared(context), name)
+        allocator: Any = make_allocator("default", cap_of(name))
         largest: dict[str, float] = {}
         for at, need in enumerate(work.need_bytes.tolist()):
             group = work.groups[work.group[at]]
@@ -314,33 +314,37 @@ def oom(context: Context) -> Result:
     return Result(right / total, "share", note=f"{right} of {total} kills")
 
 
-@cache
-def _advice(shared: str) -> dict[str, dict[str, float]]:
-    """Advise from the first half of each set, and run the second half by it."""
+def _advised(work: Any) -> dict[str, float]:
+    """Advise from the first half of a workload, and run the second half by it."""
     from rotameter.allocator.advice import advise
 
-    made = {}
-    for name in REAL:
-        work = _work(shared, name)
-        half = len(work) // 2
-        advised = {one.group: one for one in advise(work.first(half))}
-        runs = kills = 0
-        bound = asked = given = 0.0
-        for at in range(half, len(work)):
-            one = advised.get(work.groups[work.group[at]])
-            if one is None or one.request_bytes is None or one.kill_interval is None:
-                continue
-            runs += 1
-            kills += work.need_bytes[at] > one.request_bytes
-            bound += one.kill_interval[1]
-            held = one.request_bytes * work.wall_s[at]
-            if work.need_bytes[at] > one.request_bytes:
-                held += (*one.retry_bytes, one.request_bytes)[0] * work.wall_s[at]
-            if not np.isnan(work.asked_bytes[at]):
-                asked += float(work.asked_bytes[at] * work.wall_s[at])
-                given += float(held)
-        made[name] = {"runs": runs, "kills": kills, "bound": bound, "asked": asked, "given": given}
-    return made
+    half = len(work) // 2
+    advised = {one.group: one for one in advise(work.first(half))}
+    kills = 0
+    bound = asked = given = 0.0
+    for at in range(half, len(work)):
+        one = advised.get(work.groups[work.group[at]])
+        if one is None or one.request_bytes is None or one.kill_interval is None:
+            continue
+        killed = work.need_bytes[at] > one.request_bytes
+        kills += killed
+        bound += one.kill_interval[1]
+        if not np.isnan(work.asked_bytes[at]):
+            held = one.request_bytes + (killed and (*one.retry_bytes, one.request_bytes)[0])
+            asked += float(work.asked_bytes[at] * work.wall_s[at])
+            given += float(held * work.wall_s[at])
+    return {"kills": kills, "bound": bound, "asked": asked, "given": given}
+
+
+def worst_advice(work: Any) -> float:
+    """Give the kills of a workload's second half over what the advice's upper bounds allow."""
+    made = _advised(work)
+    return made["kills"] / made["bound"] if made["bound"] else 0.0
+
+
+@cache
+def _advice(shared: str) -> dict[str, dict[str, float]]:
+    return {name: _advised(_work(shared, name)) for name in REAL}
 
 
 @bench("sizing_advice_kills", issue=5, target="<= 1")
@@ -348,7 +352,7 @@ def advice_kills(context: Context) -> Result:
     """Kills in the second half of each set over what the advice's upper bounds allow; the worst."""
     found = {
         name: one["kills"] / one["bound"]
-        for name, one in _advice(_needs(context)).items()
+        for name, one in _advice(needed_shared(context)).items()
         if one["bound"] > 0
     }
     return Result(max(found.values()), "ratio", note=_each(found), detail=found)
@@ -357,7 +361,7 @@ def advice_kills(context: Context) -> Result:
 @bench("sizing_advice_saved", issue=5, target=">= 0.5")
 def advice_saved(context: Context) -> Result:
     """GB-hours less than the users' own requests held, over the sets that have them."""
-    made = {n: one for n, one in _advice(_needs(context)).items() if one["asked"] > 0}
+    made = {n: one for n, one in _advice(needed_shared(context)).items() if one["asked"] > 0}
     found = {n: 1 - one["given"] / one["asked"] for n, one in made.items()}
     whole = 1 - sum(o["given"] for o in made.values()) / sum(o["asked"] for o in made.values())
     return Result(whole, "share", note=_each(found), detail=found)
@@ -437,7 +441,7 @@ def _dag(shared: str) -> dict[str, dict[str, float]]:
 
 
 def _dag_over(context: Context, other: str) -> Result:
-    made = _dag(_needs(context))
+    made = _dag(needed_shared(context))
     if not made:
         return Result(None, "ratio", met=False, note="no instance has memory of its tasks")
     found = {name: one["default"] / one[other] for name, one in made.items()}

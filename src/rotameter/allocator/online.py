@@ -265,6 +265,7 @@ class _Loop:
         heappush(self.ready.setdefault(int(self.trial.work.group[at]), []), (self.rank[at], at))
 
     def run(self) -> None:
+        """Run until every task has completed."""
         left = len(self.trial.work)
         while left:
             self._start()

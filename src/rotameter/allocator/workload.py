@@ -71,18 +71,26 @@ class Workload:
 
     def first(self, rows: int | None) -> Workload:
         """Give the first rows alone; dependencies on others are left out."""
-        if rows is None or rows >= len(self):
-            return self
+        return self if rows is None else self.between(0, rows)
+
+    def between(self, begin: int, end: int) -> Workload:
+        """Give the rows from ``begin`` to before ``end`` alone, as :meth:`first` does."""
+        kept = slice(begin, end)
+        end = min(end, len(self))
         return replace(
             self,
-            group=self.group[:rows],
-            need_bytes=self.need_bytes[:rows],
-            wall_s=self.wall_s[:rows],
-            size=self.size[:rows],
-            asked_bytes=self.asked_bytes[:rows],
-            curve=None if self.curve is None else self.curve[:rows],
-            deps=tuple((a, b) for a, b in self.deps if a < rows and b < rows),
-            at_most=None if self.at_most is None else self.at_most[:rows],
+            group=self.group[kept],
+            need_bytes=self.need_bytes[kept],
+            wall_s=self.wall_s[kept],
+            size=self.size[kept],
+            asked_bytes=self.asked_bytes[kept],
+            curve=None if self.curve is None else self.curve[kept],
+            deps=tuple(
+                (a - begin, b - begin)
+                for a, b in self.deps
+                if begin <= a < end and begin <= b < end
+            ),
+            at_most=None if self.at_most is None else self.at_most[kept],
         )
 
     def failed_s(self, at: int, granted_bytes: float) -> float:

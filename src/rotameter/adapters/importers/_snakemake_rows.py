@@ -90,7 +90,7 @@ def mapping(value: object) -> dict[str, Any]:
                 warnings.simplefilter("ignore")
                 found = ast.literal_eval(text)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            pass
+            pass  # No literal: its pairs are looked for below.
         else:
             return {str(k): v for k, v in found.items()} if isinstance(found, dict) else {}
     pairs = _PAIR.finditer(text[:_LITERAL_CHARS])

@@ -229,7 +229,7 @@ def column_of(values: Sequence[Any]) -> pa.Array:
         if kinds and kinds <= {int, float}:
             return pa.array([None if v is None else float(v) for v in values], pa.float64())
     except (OverflowError, pa.ArrowInvalid):
-        pass
+        pass  # Numbers beyond 64 bits stay text, as they are.
     return pa.array([_text(value) for value in values], pa.string())
 
 

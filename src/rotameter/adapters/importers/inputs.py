@@ -78,6 +78,7 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read on, within the limit; what is damaged is a ``BadInput``."""
         try:
             data = self._read(len(buffer))
         except _BROKEN as error:

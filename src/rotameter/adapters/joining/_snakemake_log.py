@@ -143,6 +143,7 @@ class _Reader:
         self._grouped = False
 
     def take(self, line: str) -> None:
+        """Take the next line."""
         stamp = _STAMP.fullmatch(line)
         if stamp:
             self._begin(None)
