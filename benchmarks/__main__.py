@@ -31,6 +31,7 @@ _MODULES = (
     "rows_sizing_fresh",
     "rows_swap",
     "rows_allocate",
+    "rows_allocate_faults",
 )
 
 

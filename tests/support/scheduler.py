@@ -92,6 +92,7 @@ class Worker:
     def __init__(self, name: str, gb: float, threads: int) -> None:
         self.address, self.nthreads = name, threads
         self.memory_limit, self.nbytes = int(gb * GB / 0.9), 0
+        self.nanny: str | None = None
         self.metrics = {"memory": 0}
         self.executing: dict[Any, float] = {}
         self.processing: set[Any] = set()

@@ -22,6 +22,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from rotameter.adapters.dask import _compat
 from rotameter.adapters.dask.gate_blame import Blame
+from rotameter.adapters.dask.gate_gone import Gone
 from rotameter.adapters.dask.gate_ledger import Ledger, Waiting
 from rotameter.adapters.dask.gate_worker import TOPIC
 from rotameter.adapters.dask.names import group_of
@@ -96,7 +97,7 @@ class Gate(SchedulerPlugin):
         self._limits: dict[str, float] = {}
         self._strangers: dict[str, dict[Any, str]] = {}
         self._amounts: dict[str, float] = {}
-        self._blame = Blame(_group, self._is_small)
+        self._blame, self._gone = Blame(_group, self._is_small), Gone(scheduler)
         self._deaths: dict[str, set[Any]] = {}
         self._pumping = self._timed = self._over = False
         self.faults: list[str] = []
@@ -185,11 +186,13 @@ class Gate(SchedulerPlugin):
             return
         used = float(ws.metrics.get("memory") or 0)
         how = self._blame.of_memory(worker, used, self._limit(worker, ws))
+        keys, stimulus = set(msg.get("processing-tasks") or ()), str(msg.get("stimulus_id"))
         if how is None:
+            if not self._watching:
+                self._deaths = {stimulus: self._gone.forgive(ws.nanny, keys)}
             return
-        keys = set(msg.get("processing-tasks") or ())
         self.counts["killed"] += 1
-        self._deaths = {str(msg.get("stimulus_id")): keys}
+        self._deaths = {stimulus: keys}
         tasks = [t for t in (self.scheduler.tasks.get(k) for k in keys) if t is not None]
         for group, key in self._blame.culprits(tasks, ws, self.books.grants, how).items():
             self._exceeded(group, key, ws)
@@ -318,6 +321,7 @@ class Gate(SchedulerPlugin):
         self.line.remove(key)
         self._since.pop(key, None)
         self._failed.pop(key, None)
+        self._gone.forget(key)
         if self._tasks.pop(key, None) is not None and finish != "memory":
             self._observe_attempt(Record(str(key), _group(key), "cancelled"))
         self._soon()
@@ -462,12 +466,13 @@ class Gate(SchedulerPlugin):
         return self.allocator.state()
 
     def facts(self) -> dict[str, Any]:
-        """Give counts, what waits and the groups that are gated."""
+        """Give counts, what waits, the groups that are gated and the deaths that were of memory."""
         return {
             **self.counts,
             "waiting": len(self.line),
             "granted": len(self.books.grants),
             "hungry": sorted(self._hungry),
+            "deaths": list(self._blame.told),
             "faults": list(self.faults),
         }
 

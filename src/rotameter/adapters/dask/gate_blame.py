@@ -6,6 +6,7 @@ that is inferred, and only every second such death of a group counts.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -13,6 +14,8 @@ __all__ = ["Blame"]
 
 NEAR = 0.7
 """A heartbeat above this part of the limit makes a silent death one of memory, likely."""
+
+_TOLD = 100
 
 
 class Blame:
@@ -30,6 +33,8 @@ class Blame:
         self._group_of, self._is_small = group_of, is_small
         self._said: set[str] = set()
         self._silent: dict[str, int] = {}
+        self.told: deque[dict[str, Any]] = deque(maxlen=_TOLD)
+        """The last deaths that were taken for ones of memory, and the groups that got more."""
 
     def nanny_says(self, worker: str) -> None:
         """Note that a nanny ends its worker for memory."""
@@ -66,7 +71,9 @@ class Blame:
         made: dict[str, Any] = {}
         for ts in strangers or large:
             made.setdefault(self._group_of(ts.key), ts.key)
-        return {g: key for g, key in made.items() if how == "reported" or self._again(g)}
+        made = {g: key for g, key in made.items() if how == "reported" or self._again(g)}
+        self.told.append({"worker": ws.address, "how": how, "enlarged": sorted(made)})
+        return made
 
     def _again(self, group: str) -> bool:
         """Count a silent death; say whether it is a group's second, fourth and so on."""
