@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rotameter.allocator.learner import COLD, Learner
 from rotameter.allocator.needs import RESOURCES, Record, Task, View, usable
 from rotameter.allocator.pooled import Pool
-from rotameter.allocator.words import words
+from rotameter.allocator.words import Case, words
 from rotameter.errors import PolicyError
 from rotameter.values import Allocation, Hold
 
@@ -134,7 +134,7 @@ class Default:
             for name, value in used.items():
                 learner = group.learner(name)
                 if value > learner.largest:
-                    learner.bound(record.task_id, value)
+                    learner.bound(record.task_id, value, live=True)
             return
         group.running.discard(record.task_id)
         if record.outcome == "ok":
@@ -163,11 +163,17 @@ class Default:
         }
         return self._given(task, {**kept, **self._again(group, task)})
 
-    def explain(self, task: Task) -> str:
-        """Say in plain words why a task of this group gets what it gets."""
+    def explain(self, task: Task, view: View | None = None) -> str:
+        """Say in plain words why a task of this group gets what it gets.
+
+        For each resource: how many completed tasks it comes from, which part of them each attempt
+        is enough for, which way of choosing serves and why, the expected waste, the bounds and
+        their sources, and whether the user, the allocator, a slot's share or the largest worker
+        decides.
+        """
         group = self._of(task.group)
         return "\n".join(
-            words(name, group.learners.get(name), self._first(group, name, task.size))
+            words(self._case(group, name, task, view or _NOTHING), group.learners.get(name))
             for name in self.resources
         )
 
@@ -244,6 +250,8 @@ class Default:
         learner = group.learner(name)
         size = record.size if record.size is not None and math.isfinite(record.size) else None
         learner.learn(record.task_id, need, seconds, size)
+        kind = str(record.kinds.get(name, "exact"))
+        learner.kinds[kind] = learner.kinds.get(kind, 0) + 1
         self._pools[name].learn(record.group, need)
         if self._detector is None:
             return
@@ -257,11 +265,47 @@ class Default:
     def _given(self, task: Task, made: Mapping[str, float]) -> Allocation:
         amounts: dict[str, Any] = {}
         for name, value in made.items():
-            asked = task.asked.get(name)
-            most = self.most.get(name, math.inf)
-            amount = float(asked) if usable(asked) else min(value, most)  # type: ignore[arg-type]
+            amount = self._decided(task, name, value)
             amounts[name] = math.ceil(amount) if RESOURCES[name].whole else amount
         return Allocation(**amounts, policy="default")
+
+    def _decided(self, task: Task, name: str, value: float) -> float:
+        """Give what the user set, else what was found, up to what the largest worker has."""
+        asked = task.asked.get(name)
+        if usable(asked):
+            return float(asked)  # type: ignore[arg-type]
+        return min(value, self.most.get(name, math.inf))
+
+    def _case(self, group: _Group, name: str, task: Task, view: View) -> Case:
+        """Gather what decides about a resource of a task, as :meth:`request` does."""
+        sized = self._first(group, name, task.size)
+        had, failures = group.waiting.get(task.task_id, {}).get(name, (0.0, 0))
+        if failures:
+            sized = max(sized, self._again(group, task)[name])
+        free = view.free.get(name, 0.0) if view.few else 0.0
+        least = max(free, view.share.get(name, 0.0))
+        asked = task.asked.get(name)
+        return Case(
+            name=name,
+            sized=sized,
+            given=self._decided(task, name, max(sized, least)),
+            asked=float(asked) if usable(asked) else None,  # type: ignore[arg-type]
+            least=least,
+            most=self.most.get(name, math.inf),
+            size=task.size,
+            had=had,
+            failures=failures,
+            guess=self._guessed(group, name),
+        )
+
+    def _guessed(self, group: _Group, name: str) -> str:
+        """Say where the number of an unknown group comes from."""
+        learner, pool = group.learners.get(name), self._pools[name]
+        if learner is not None and learner.failed:
+            return "more than what was exceeded"
+        if pool.known:
+            return "guessed from what tasks of other groups used"
+        return "what is set for unknown groups" if name in self.defaults else "the default"
 
     # -- keeping ----------------------------------------------------------------------------
 

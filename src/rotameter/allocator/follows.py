@@ -75,6 +75,12 @@ class Follows:
             self._ladder = priced(values, weights, len(self._ratios), self._slot)
         return Ladder(tuple(rung * said for rung in self._ladder.rungs), self._ladder.cost * said)
 
+    def seen(self, size: float) -> tuple[list[float], list[float], int]:
+        """Give what a task of this size may need, the weight of each, and from how many."""
+        said = self._says(size) or 0.0
+        values, weights = grouped(self._ratios)
+        return [value * said for value in values], weights, len(self._ratios)
+
     def state(self) -> dict[str, Any]:
         """Give all of it as plain data."""
         return {

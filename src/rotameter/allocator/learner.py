@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rotameter.allocator.follows import Follows
-from rotameter.allocator.ladder import Ladder, grouped, priced
+from rotameter.allocator.ladder import Ladder, grouped, priced, with_tail
 from rotameter.allocator.sketch import Sketch
 
 __all__ = ["COLD", "HEADROOM", "SLOT", "TUNED_ON", "Learner"]
@@ -44,6 +44,7 @@ BEYOND = 1.25
 
 EXPERTS = ("all", "latest", "few", "largest", "all boldly", "latest boldly", "size")
 _BOLDLY = (4, 5)
+_LATEST, _FEW = (1, 2, 5), 2
 _SIZE = 6
 
 EVIDENCE = 20
@@ -62,6 +63,10 @@ class Learner:
     failed : dict of str to float
         Task → the largest allocation that it exceeded, while it has not completed; also what
         running tasks use already: their needs are at least that.
+    live : set of str
+        Those of ``failed`` that are readings of running tasks.
+    kinds : dict of str to int
+        How the needs of completed tasks were obtained → how many.
     """
 
     __slots__ = (
@@ -74,13 +79,17 @@ class Learner:
         "_seen",
         "_used",
         "failed",
+        "kinds",
         "largest",
+        "live",
         "n",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.n, self.largest = 0, 0.0
         self.failed: dict[str, float] = {}
+        self.live: set[str] = set()
+        self.kinds: dict[str, int] = {}
         self._seen = Sketch()
         self._latest: deque[tuple[float, float]] = deque(maxlen=LATEST)
         self._losses = [0.0] * len(EXPERTS)
@@ -93,7 +102,7 @@ class Learner:
 
     def learn(self, task_id: str, need: float, seconds: float, size: float | None = None) -> None:
         """Take what a completed task needed and how long it ran; both positive, finite."""
-        self.failed.pop(task_id, None)
+        self.forget(task_id)
         if self.n >= COLD:
             costs = [self._cost(at, need, size) for at in range(len(EXPERTS))]
             # A way that had no answer did as well as the one that served.
@@ -114,13 +123,18 @@ class Learner:
         self._seconds += seconds
         self._ladders = None
 
-    def bound(self, task_id: str, at_least: float) -> None:
-        """Take that a task that has not completed needs at least so much."""
+    def bound(self, task_id: str, at_least: float, *, live: bool = False) -> None:
+        """Take that a task that has not completed needs at least so much; ``live``: it runs."""
+        if not live:
+            self.live.discard(task_id)
+        elif task_id not in self.failed:
+            self.live.add(task_id)
         self.failed[task_id] = max(self.failed.get(task_id, 0.0), at_least)
 
     def forget(self, task_id: str) -> None:
         """Drop what is known of a task that will not complete."""
         self.failed.pop(task_id, None)
+        self.live.discard(task_id)
 
     def renew(self) -> None:
         """Keep only the few latest: the regime has changed."""
@@ -175,6 +189,33 @@ class Learner:
     def expert(self, size: float | None = None) -> str:
         """Give the name of the way that serves now."""
         return EXPERTS[self._leader(size)]
+
+    def standing(self, size: float | None = None) -> list[tuple[str, float]]:
+        """Give the ways that may serve and what each would have cost so far, the least first."""
+        fit = [at for at in range(len(EXPERTS)) if self._may(at, size)]
+        leader = self._leader(size)
+        fit.sort(key=lambda at: (self._losses[at], at != leader))
+        return [(EXPERTS[at], self._losses[at]) for at in fit]
+
+    def seen(self, size: float | None = None) -> tuple[list[float], list[float]]:
+        """Give the needs that the way which serves goes by, ascending, and the weight of each.
+
+        What was not seen yet is among them.
+        """
+        leader, latest = self._leader(size), list(self._latest)
+        if leader == _SIZE and size is not None:
+            values, weights, n = self._follows.seen(size)
+        elif leader in _LATEST:
+            latest = latest[-FEW:] if leader == _FEW else latest
+            (values, weights), n = grouped(latest), len(latest)
+        else:
+            values, weights, n = self._seen.values, self._seen.weights, self.n
+        return with_tail(values, weights, n, values[-1])
+
+    @property
+    def mean_s(self) -> float:
+        """Mean duration of the completed tasks; 0 before the first."""
+        return self._seconds / self.n if self.n else 0.0
 
     def _leader(self, size: float | None) -> int:
         """Give the way with the least loss of those that may serve and have an answer."""
@@ -233,6 +274,8 @@ class Learner:
             "n": self.n,
             "largest": self.largest,
             "failed": dict(self.failed),
+            "live": sorted(self.live),
+            "kinds": dict(self.kinds),
             "seen": self._seen.state(),
             "latest": [list(pair) for pair in self._latest],
             "losses": list(self._losses),
@@ -248,6 +291,9 @@ class Learner:
         made = cls()
         made.n, made.largest = int(state["n"]), float(state["largest"])
         made.failed = {str(k): float(v) for k, v in state["failed"].items()}
+        # Kept states of earlier versions lack these two.
+        made.live = {str(k) for k in state.get("live", ())}
+        made.kinds = {str(k): int(v) for k, v in state.get("kinds", {}).items()}
         made._seen = Sketch.from_state(state["seen"])
         made._latest.extend((float(v), float(w)) for v, w in state["latest"])
         made._losses = [float(v) for v in state["losses"]]

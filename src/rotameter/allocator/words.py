@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rotameter.allocator.ledger import GB_HOUR
+from rotameter.allocator.outlook import outlook
 from rotameter.units import format_bytes, format_number, format_seconds, many
 
 if TYPE_CHECKING:
     from rotameter.allocator.learner import Learner
+    from rotameter.allocator.outlook import Outlook
 
-__all__ = ["amount", "words"]
+__all__ = ["Case", "amount", "words"]
+
+SHOWN = 4
+"""Attempts that are told of."""
 
 _WAYS = {
     "all": "all that earlier ones used",
@@ -27,6 +35,48 @@ _NAMES = {
     "gpu_memory_bytes": "GPU memory",
     "wall_s": "time",
 }
+_KINDS = {
+    "upper_bound": "at most so much (files that the system kept in memory are counted)",
+    "lower_bound": "at least so much",
+    "sampled": "sampled: at least so much",
+    "estimate": "estimated",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What decides about a resource of one task.
+
+    Attributes
+    ----------
+    name : str
+        The resource.
+    sized : float
+        What the allocator gives.
+    given : float
+        What the task gets in the end.
+    asked : float or None
+        What its user set.
+    least, most : float
+        What comes with a slot in any case; what the largest worker has, maybe infinite.
+    size : float or None
+        A number known before the run.
+    had, failures : float, int
+        The most that this very task exceeded, and how often.
+    guess : str
+        Where the number comes from while no task of the group has completed.
+    """
+
+    name: str
+    sized: float
+    given: float
+    asked: float | None = None
+    least: float = 0.0
+    most: float = math.inf
+    size: float | None = None
+    had: float = 0.0
+    failures: int = 0
+    guess: str = ""
 
 
 def amount(name: str, value: float) -> str:
@@ -42,28 +92,124 @@ def amount(name: str, value: float) -> str:
     return format_seconds(value) if name.endswith("_s") else format_number(value)
 
 
-def words(name: str, learner: Learner | None, first: float) -> str:
-    """Say what the next task gets of a resource, from how many, and what after a failure.
+def words(case: Case, learner: Learner | None) -> str:
+    """Say what a task gets of a resource: from how many, the chances, the bounds, who decides.
 
     Examples
     --------
-    >>> print(words("memory_bytes", None, 1e9))
-    memory: 1 GB: no task of this group has completed
+    >>> print(words(Case("memory_bytes", 1e9, 1e9, guess="the default"), None))
+    memory: 1 GB: the default; no task of this group has completed
+      decided by: the allocator (order: what the user sets, else the allocator, a slot at least)
     """
-    label = f"{_NAMES.get(name, name)}: {amount(name, first)}"
+    name, size = case.name, case.size
+    head = f"{_NAMES.get(name, name)}: {amount(name, case.given)}"
     if learner is None or not learner.n:
-        bound = max(learner.failed.values(), default=0.0) if learner is not None else 0.0
-        more = f"; one needed more than {amount(name, bound)}" if bound else ""
-        return f"{label}: no task of this group has completed{more}"
-    rungs = [rung for rung in learner.ladder().rungs if rung > first][:3]
-    then = ", ".join(amount(name, rung) for rung in rungs)
-    way = _WAYS[learner.expert().removesuffix(" boldly")]
-    seen = f"{many(learner.n, 'task')}, largest {amount(name, learner.largest)}"
-    said = f"{label}: from {way} ({seen})"
-    if then:
-        said += f"; after a failure {then}"
-    if learner.failed:
-        least = max(learner.failed.values())
-        said += f"; {many(len(learner.failed), 'task')} need more than what they had, "
-        said += f"one more than {amount(name, least)}"
+        from_ = "set by the user" if case.asked is not None else case.guess
+        lines = [f"{head}: {from_}; no task of this group has completed"]
+    else:
+        seen = outlook(learner, case.given, case.most, size, again=case.asked is None)
+        largest = amount(name, learner.largest)
+        lines = [
+            f"{head}: {_source(case, learner)} ({many(learner.n, 'task')}, largest {largest})",
+            f"  attempts: {_attempts(name, seen)}",
+            f"  way: {_standing(learner, size)}",
+        ]
+        if not case.failures:
+            lines.append(f"  expected waste: {_waste(name, seen)}")
+    lines += [f"  bound: {said}" for said in _bounds(name, learner)]
+    if case.failures:
+        lines.append(f"  this task ran out of {amount(name, case.had)}, so it gets more")
+    return "\n".join([*lines, f"  decided by: {_decided(case)}"])
+
+
+def _source(case: Case, learner: Learner) -> str:
+    if case.asked is not None:
+        return "set by the user"
+    if case.least > case.sized:
+        return "what comes with a slot"
+    return f"from {_way(learner.expert(case.size))}"
+
+
+def _way(expert: str) -> str:
+    bold = expert.removesuffix(" boldly")
+    return _WAYS[bold] + (", a retry counted for less" if bold != expert else "")
+
+
+def _percent(ratio: float) -> str:
+    """Write a chance; nothing is rounded up to all.
+
+    Examples
+    --------
+    >>> _percent(1.0), _percent(0.9996), _percent(0.975)
+    ('almost all', '99.9 %', '97.5 %')
+    """
+    if ratio >= 1 - 1e-9:
+        return "almost all"
+    return f"{format_number(min(100 * ratio, 99.9))} %"
+
+
+def _attempts(name: str, seen: Outlook) -> str:
+    pairs = list(zip(seen.attempts, seen.chances, strict=True))
+    texts = [f"{amount(name, value)} is enough for {_percent(p)}" for value, p in pairs[:1]]
+    texts += [f"then {amount(name, value)} for {_percent(p)}" for value, p in pairs[1:SHOWN]]
+    more = len(pairs) - SHOWN
+    return ", ".join(texts) + (f", and {many(more, 'larger one')}" if more > 0 else "")
+
+
+def _standing(learner: Learner, size: float | None) -> str:
+    ways = learner.standing(size)
+    (name, loss), others = ways[0], ways[1:]
+    if not loss or not others:
+        return f"{_way(name)}; too few tasks yet to tell the ways apart"
+    second, more = next(((n, x) for n, x in others if x > loss), (others[0][0], loss))
+    least = f"{_way(name)}; of {len(ways)} ways it would have cost least so far"
+    if more <= loss:
+        return f"{least}, as did the others"
+    return f"{least}, the next ({_way(second)}) {format_number(100 * (more / loss - 1), 2)} % more"
+
+
+def _waste(name: str, seen: Outlook) -> str:
+    ratio = f"{format_number(100 * seen.waste_ratio, 2)} % of what tasks hold"
+    if not name.endswith("memory_bytes"):
+        return ratio
+    return f"{ratio}, {format_number(seen.waste / GB_HOUR, 2)} GB·h a task"
+
+
+def _bounds(name: str, learner: Learner | None) -> list[str]:
+    """Say what is known only to be at least or at most so much, and from where."""
+    if learner is None:
+        return []
+    said = [
+        f"{many(count, 'completed task')} used {_KINDS[kind]}"
+        for kind, count in sorted(learner.kinds.items())
+        if kind in _KINDS
+    ]
+    dead = [value for key, value in learner.failed.items() if key not in learner.live]
+    if dead:
+        least = amount(name, max(dead))
+        if len(dead) == 1:
+            said.append(f"1 task needs more than {least}: it ran out of that")
+        else:
+            said.append(f"{many(len(dead), 'task')} ran out, of {least} the largest: need more")
+    running = [learner.failed[key] for key in learner.live if key in learner.failed]
+    if running:
+        used = amount(name, max(running))
+        who = "1 task that runs uses" if len(running) == 1 else f"{len(running)} that run use up to"
+        said.append(f"{who} {used} already: at least that is needed")
     return said
+
+
+def _decided(case: Case) -> str:
+    """Say which number wins: the user's, else the allocator's between a floor and a cap."""
+    name = case.name
+    order = "order: what the user sets, else the allocator, a slot at least"
+    if not math.isinf(case.most):
+        order += f", {amount(name, case.most)} at most as on the largest worker"
+    would = f", where the allocator would give {amount(name, case.sized)}"
+    if case.asked is not None:
+        return f"the user{would} ({order})"
+    if case.least > case.sized and case.least <= case.most:
+        return f"a slot{would} ({order})"
+    if case.sized > case.most or case.least > case.most:
+        return f"the largest worker{would} ({order})"
+    return f"the allocator ({order})"
