@@ -32,6 +32,7 @@ _MODULES = (
     "rows_swap",
     "rows_allocate",
     "rows_allocate_faults",
+    "rows_allocate_harm",
 )
 
 

@@ -30,7 +30,8 @@ def made() -> Any:
 def measured(
     gate: Gate, key: str, gb: float, kind: str = "exact", op: str = "task-finished"
 ) -> None:
-    gate.log_event(TOPIC, {"key": key, "op": op, "peak": int(gb * GB), "kind": kind, "wall": 5.0})
+    said = {"key": key, "op": op, "peak": int(gb * GB), "kind": kind, "wall": 5.0}
+    gate.log_event(TOPIC, {"tasks": [said]})
 
 
 def die(scheduler: Scheduler, gate: Gate, worker: str, keys: set[str], said: bool = True) -> None:
@@ -180,7 +181,7 @@ def test_what_is_learnt_goes_on_in_the_next_gate(made: Any) -> None:
 
 def test_odd_messages_are_passed_over(made: Any) -> None:
     scheduler, gate = made()
-    for msg in (None, 5, {}, {"key": "gone", "op": "x"}, {"action": "remove-worker"}):
+    for msg in (None, 5, {}, {"tasks": [{"key": "gone", "op": "x"}]}, {"action": "remove-worker"}):
         for topic in (TOPIC, "all", "worker-restart-memory", ("a", "b")):
             gate.log_event(topic, msg)
     assert not scheduler.written
@@ -242,7 +243,7 @@ def test_what_ended_otherwise_leaves_no_bound(made: Any) -> None:
     hungry(scheduler, gate, 2)
     ts = scheduler.tasks["train-1"]
     said = {"key": ts.key, "op": "memory_error", "run_id": 1, "peak": 1, "kind": "exact", "wall": 1}
-    gate.log_event(TOPIC, said)
+    gate.log_event(TOPIC, {"tasks": [said]})
     assert gate.allocator._of("train").learners["memory_bytes"].failed
     scheduler.move("train-1", "erred")
     assert not gate.allocator._of("train").learners["memory_bytes"].failed
@@ -273,7 +274,7 @@ def test_without_a_limit_a_memory_error_is_the_users(made: Any) -> None:
     ts = scheduler.task("train-0")
     ts.state, ts.processing_on = "processing", scheduler.workers["a"]
     said = {"key": ts.key, "op": "memory_error", "run_id": 1, "peak": 1, "kind": "exact", "wall": 1}
-    gate.log_event(TOPIC, said)
+    gate.log_event(TOPIC, {"tasks": [said]})
     assert gate.facts()["hungry"] == [] and not gate.facts()["faults"]
 
 

@@ -17,6 +17,7 @@ from rotameter.adapters.dask.gate_gone import LIMIT, Gone
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_gone, "DELAY_S", 0.0)
+    monkeypatch.setattr(gate_gone, "TIMEOUT_S", 0.3)
 
 
 def scheduler(*keys: str) -> Any:

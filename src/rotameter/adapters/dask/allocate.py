@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rotameter.adapters.dask.gate import Gate
+from rotameter.adapters.dask.gate_state import read_state, write_state
 from rotameter.adapters.dask.gate_worker import TOPIC, GateWorker
-from rotameter.errors import AttachError, TracerWarning
+from rotameter.errors import AttachError, TracerWarning, UsageError
+from rotameter.units import parse_bytes
 
-__all__ = ["Allocating", "allocate"]
+__all__ = ["Allocating", "allocate", "amounts"]
 
 SAVE_S = 4.0
 """What was learnt is kept this often."""
@@ -58,12 +58,8 @@ class Allocating:
         if self._state is None:
             return
         learnt = self.client.run_on_scheduler(_learnt)
-        if learnt is None:
-            return
-        place = Path(self._state)
-        part = place.with_name(f"{place.name}.part")
-        part.write_text(json.dumps(learnt))
-        os.replace(part, place)
+        if learnt is not None:
+            write_state(self._state, learnt)
 
     def close(self) -> None:
         """Keep what was learnt and take the gate away; what waits is Dask's again."""
@@ -124,6 +120,30 @@ def _check(client: Any) -> None:
         ) from error
 
 
+def amounts(given: Mapping[str, float | str] | None) -> dict[str, float]:
+    """Give what the user set for groups, in bytes.
+
+    Raises
+    ------
+    UsageError
+        If an amount is none.
+
+    Examples
+    --------
+    >>> amounts({"train": "2 GB", "load": 10_000_000})
+    {'train': 2000000000.0, 'load': 10000000.0}
+    """
+    made = {}
+    for group, amount in (given or {}).items():
+        try:
+            made[str(group)] = float(parse_bytes(amount))
+        except (ValueError, TypeError) as error:
+            raise UsageError(
+                f"memory of {group!r}: {error}", hint='give bytes, or text such as "2 GB"'
+            ) from None
+    return made
+
+
 def allocate(
     client: Any,
     *,
@@ -152,15 +172,14 @@ def allocate(
     Raises
     ------
     AttachError
-        If rotameter cannot be imported where the scheduler or a worker runs.
+        If rotameter cannot be imported where the scheduler or a worker runs, or the cluster sizes
+        its tasks already.
+    UsageError
+        If an amount of memory is none.
     """
     import dask
 
-    from rotameter.units import parse_bytes
-
-    learnt = None
-    if state is not None and Path(state).exists():
-        learnt = json.loads(Path(state).read_text())
+    asked = amounts(memory)
     if dask.config.get("distributed.scheduler.no-workers-timeout"):
         warnings.warn(
             "tasks that wait for memory count as waiting for a worker: those that wait longer than "
@@ -173,7 +192,6 @@ def allocate(
         raise AttachError(
             "this cluster sizes its tasks already", hint="close what `allocate` gave before"
         )
-    asked = {group: float(parse_bytes(amount)) for group, amount in (memory or {}).items()}
-    client.register_plugin(Gate(learnt, asked, observe=observe))
+    client.register_plugin(Gate(read_state(state), asked, observe=observe))
     client.register_plugin(GateWorker(watching=observe))
     return Allocating(client, state)

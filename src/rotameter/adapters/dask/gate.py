@@ -24,12 +24,11 @@ from rotameter.adapters.dask import _compat
 from rotameter.adapters.dask.gate_blame import Blame
 from rotameter.adapters.dask.gate_gone import Gone
 from rotameter.adapters.dask.gate_ledger import Ledger, Waiting
+from rotameter.adapters.dask.gate_refusal import too_large
 from rotameter.adapters.dask.gate_worker import TOPIC
 from rotameter.adapters.dask.names import group_of
 from rotameter.allocator.default import Default
 from rotameter.allocator.needs import Record, Task
-from rotameter.errors import PolicyError
-from rotameter.units import format_bytes
 
 __all__ = ["HOLD", "Gate"]
 
@@ -173,8 +172,9 @@ class Gate(SchedulerPlugin):
         if topic == TOPIC and "limit" in msg:
             self._limits[str(msg.get("worker"))] = float(msg["limit"] or 0) or INFINITE
             self._join(str(msg.get("worker")))
-        elif topic == TOPIC and "key" in msg:
-            self._measured(msg)
+        elif topic == TOPIC and "tasks" in msg:
+            for said in msg["tasks"]:
+                self._measured(said)
         elif topic == "worker-restart-memory" and "worker" in msg:
             self._blame.nanny_says(str(msg["worker"]))
         elif topic == "all" and msg.get("action") == "remove-worker" and not msg.get("expected"):
@@ -209,10 +209,10 @@ class Gate(SchedulerPlugin):
 
     def _measured(self, msg: Mapping[str, Any]) -> None:
         key, group = msg["key"], _group(msg["key"])
-        ts = self.scheduler.tasks.get(key)
-        if ts is None:
-            return
         if msg["op"] == "memory_error":
+            ts = self.scheduler.tasks.get(key)
+            if ts is None:
+                return
             self.counts["memory_errors"] += 1
             ws = ts.processing_on
             # What is said of an attempt before this one says nothing of what this one was given.
@@ -417,9 +417,14 @@ class Gate(SchedulerPlugin):
     def _amount(self, group: str, key: Any, now: float) -> float | None:
         """Size a task: at most the largest worker there is, unless that was too little."""
         capacity, failed = self.books.capacity(), self._failed.get(key)
-        if failed is not None and failed >= capacity > 0:
+        # What was set may be as large as a worker: then it runs there alone.
+        asked = self._asked.get(group, 0.0)
+        too_little = (asked > capacity and asked > self._largest()) or (
+            failed is not None and failed >= capacity
+        )
+        if too_little and capacity > 0:
             if now - self._since.setdefault(key, now) >= GRACE_S:
-                self._refuse(key, failed, capacity)
+                self._refuse(key, asked, failed, capacity)
             return None
         made = self._amounts.get(group) if failed is None else None
         if made is None:
@@ -430,14 +435,14 @@ class Gate(SchedulerPlugin):
                 self._amounts[group] = made
         return min(made, capacity)
 
-    def _refuse(self, key: Any, failed: float, capacity: float) -> None:
+    def _largest(self) -> float:
+        """Give the largest limit of a worker that is here."""
+        return max((self._limit(w, ws) for w, ws in self._workers.items()), default=0.0)
+
+    def _refuse(self, key: Any, asked: float, failed: float | None, capacity: float) -> None:
         """End a task that no worker can hold, saying so."""
         self.counts["refused"] += 1
-        error = PolicyError(
-            f"task {key!r} needs more than {format_bytes(failed)} of memory, the most that it was "
-            f"given; the largest worker has {format_bytes(capacity)} for tasks",
-            hint="start a worker with more memory, or split the task",
-        )
+        error = too_large(key, asked, failed, capacity)
         self.scheduler.loop.add_callback(
             self._safely, _compat.fail_task, self.scheduler, key, error
         )

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 from collections import Counter
 from collections.abc import Collection
 from typing import Any
-
-from distributed.comm import connect
 
 __all__ = ["Gone"]
 
@@ -65,7 +64,8 @@ class Gone:
         """Count the death after all, if only the worker died."""
         await asyncio.sleep(DELAY_S)
         try:
-            comm = await connect(nanny, timeout=TIMEOUT_S)
+            comms: Any = importlib.import_module("distributed.comm")
+            comm = await comms.connect(nanny, timeout=TIMEOUT_S)
         except (OSError, ValueError):
             return
         with contextlib.suppress(OSError):

@@ -19,6 +19,10 @@ __all__ = ["TOPIC", "GateWorker"]
 
 TOPIC = "rotameter-gate"
 
+TOLD_S = 0.05
+"""What tasks used is told so much later, many at a time: a message at the end of each would make
+the task's own one, which lets the next begin, wait for the stream's next turn."""
+
 
 def _made(watching: bool) -> GateWorker:
     return GateWorker(watching=watching)
@@ -53,6 +57,7 @@ class GateWorker(WorkerPlugin):
         self._meter = PeakMeter(self._proc, exact=exact)
         self._running: dict[int, dict[str, Any]] = {}
         self._base = self._proc.rss_bytes() or 0
+        self._said: list[dict[str, Any]] = []
         self._undo = _compat.wrap_run_task(self._around, self._around_async)
         worker.log_event(TOPIC, {"worker": worker.address, "limit": memory_limit()})
 
@@ -60,6 +65,7 @@ class GateWorker(WorkerPlugin):
         """Stop measuring."""
         if self._undo is not None:
             self._undo()
+        self._tell()
         self._meter.close()
 
     def _around(self, original: Any, task: Any, data: Any, state: Any, key: Any, *rest: Any) -> Any:
@@ -122,4 +128,20 @@ class GateWorker(WorkerPlugin):
             "kind": kind,
             "wall": time.time() - mine["began"],
         }
-        self.worker.log_event(TOPIC, said)
+        if op == "memory_error":  # to be known before the task comes back
+            self.worker.log_event(TOPIC, {"tasks": [said]})
+            return
+        with self._lock:
+            self._said.append(said)
+            first = len(self._said) == 1
+        if first:
+            loop = self.worker.loop
+            loop.add_callback(loop.call_later, TOLD_S, self._tell)
+
+    def _tell(self) -> None:
+        """Tell what has ended since the last time (event loop)."""
+        with self._lock:
+            said, self._said = self._said, []
+        if said:
+            with contextlib.suppress(Exception):
+                self.worker.log_event(TOPIC, {"tasks": said})
