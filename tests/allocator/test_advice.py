@@ -114,3 +114,41 @@ def test_a_size_known_before_the_run_is_taken_from_the_features() -> None:
     work = from_trace(Trace.from_tables({"tasks": rows}))
     assert work.size.tolist() == [5.0] * 6
     assert "same input size" in advise(work)[0].keep
+
+
+def test_held_with_the_request_is_what_trying_it_run_by_run_holds() -> None:
+    (made,) = advise(work([1.0] * 995 + [9.0] * 5, asked=np.full(1000, 16 * GB)))
+    assert (made.request_bytes, *made.retry_bytes) == (1.1 * GB, 2.2 * GB, 4.4 * GB)
+    # What needs 9 GB is tried with 1.1, 2.2, 4.4, 8.8 and 17.6, each for a second.
+    held = 1000 * 1.1 + 5 * (2.2 + 4.4 + 8.8 + 17.6)
+    assert made.advised_gbh == pytest.approx(held / 3600)
+    assert made.asked_gbh == pytest.approx(16_000 / 3600)
+    assert made.used_gbh == pytest.approx((995 + 45) / 3600)
+    assert made.enough_ratios == (0.995, 0.995, 0.995)
+
+
+def test_what_was_not_asked_by_all_is_not_summed() -> None:
+    asked = np.array([np.nan] + [2 * GB] * 8)
+    (made,) = advise(work([1.0] * 9, asked=asked))
+    assert made.asked_bytes == 2 * GB and made.asked_gbh is None
+
+
+@pytest.mark.parametrize(
+    ("needs", "more", "said"),
+    [
+        ([1.0] * 9, {}, "the largest of 9 runs used 1 GB; 10 % is added"),
+        ([1.0] * 995 + [9.0] * 5, {}, "all but 5 of 1,000 runs used at most 1 GB"),
+        ([1.0] * 10 + [1.2] * 10, {}, "needs grew by 20 %"),
+        ([1.0] * 9, {"killed": ((0, 4 * GB), (0, 3 * GB))},
+         "2 attempts ran out of memory with up to 4 GB, so more than that is asked for"),
+        ([1.0] * 9, {"at_most": np.arange(9) < 1}, "1 of the peaks is an upper bound"),
+        ([63.0] * 9, {}, "no machine has more than 64 GB"),
+        ([1.0] * 4, {"killed": ((0, 4 * GB),)},
+         "keep, because fewer than 5 runs (4); 1 attempt ran out of memory with 4 GB"),
+        ([1.0] * 9, {"size": [7.0] * 9}, "keep, because all runs had the same input size (9)"),
+    ],
+)  # fmt: skip
+def test_the_reason_says_what_makes_the_request(needs: Any, more: Any, said: str) -> None:
+    (made,) = advise(work(needs, **more), machine_bytes=64 * GB)
+    assert said in made.reason
+    assert (made.request_bytes is None) == made.reason.startswith("keep, because")

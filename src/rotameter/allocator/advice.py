@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter.allocator.ledger import GB_HOUR
+from rotameter.allocator.reasons import Basis, why
+
 if TYPE_CHECKING:
     from rotameter.allocator.workload import Workload
 
@@ -46,8 +49,26 @@ class Advice:
         What to ask for after a kill, and after the next.
     kill_ratio, kill_interval
         Runs that needed more than the request, of all; its 95 % interval.
+    size_range : tuple of float or None
+        Range of the sizes of their inputs, if known.
     keep : str
         Why nothing is advised; empty where something is.
+    median_bytes, p95_bytes : float or None
+        Of what they used: values that were seen (nearest rank).
+    kinds : tuple of str
+        How their peaks were obtained.
+    at_most : int
+        Runs whose peak is an upper bound only: page cache counted, or as large as the limit.
+    killed : int
+    killed_bytes : float or None
+        Attempts that ran out of memory, and the most that one of them had.
+    enough_ratios : tuple of float
+        Part of the runs that the request, and each of ``retry_bytes``, is enough for.
+    used_gbh, asked_gbh, advised_gbh : float or None
+        What the runs used, held by what they asked for (None unless all did), and would hold by
+        what is advised, killed attempts in full.
+    reason : str
+        From what the request comes, in words; or why it is kept.
     """
 
     group: str
@@ -61,6 +82,17 @@ class Advice:
     kill_interval: tuple[float, float] | None
     size_range: tuple[float, float] | None
     keep: str = ""
+    median_bytes: float | None = None
+    p95_bytes: float | None = None
+    kinds: tuple[str, ...] = ()
+    at_most: int = 0
+    killed: int = 0
+    killed_bytes: float | None = None
+    enough_ratios: tuple[float, ...] = ()
+    used_gbh: float | None = None
+    asked_gbh: float | None = None
+    advised_gbh: float | None = None
+    reason: str = ""
 
 
 def kill_interval(killed: int, runs: int) -> tuple[float, float]:
@@ -72,10 +104,11 @@ def kill_interval(killed: int, runs: int) -> tuple[float, float]:
     >>> low, round(high, 4)
     (0.0, 0.0362)
     """
-    from scipy.stats import beta
+    # Not scipy.stats, whose import takes longer than all else here.
+    from scipy.special import betaincinv
 
-    low = 0.0 if killed == 0 else float(beta.ppf(0.025, killed, runs - killed + 1))
-    high = 1.0 if killed == runs else float(beta.ppf(0.975, killed + 1, runs - killed))
+    low = 0.0 if killed == 0 else float(betaincinv(killed, runs - killed + 1, 0.025))
+    high = 1.0 if killed == runs else float(betaincinv(killed + 1, runs - killed, 0.975))
     return low, high
 
 
@@ -113,43 +146,103 @@ def advise(
     """
     most = math.inf if machine_bytes is None else machine_bytes
     weight = np.bincount(work.group, work.need_bytes * work.wall_s, minlength=len(work.groups))
+    by_group = np.argsort(work.group, kind="stable")
+    edges = np.searchsorted(work.group[by_group], np.arange(len(work.groups) + 1))
+    dead: dict[int, list[float]] = {}
+    for group, had in work.killed:
+        dead.setdefault(group, []).append(had)
     made = []
     for code in np.argsort(-weight, kind="stable").tolist():
-        rows = np.flatnonzero(work.group == code)
+        rows = by_group[edges[code] : edges[code + 1]]
         if rows.size:
-            made.append(_of_group(work, code, rows, max_kill, headroom, most))
+            made.append(_of_group(work, code, rows, dead.get(code, []), max_kill, headroom, most))
     return made
 
 
 def _of_group(
-    work: Workload, code: int, rows: np.ndarray, max_kill: float, headroom: float, most: float
+    work: Workload,
+    code: int,
+    rows: np.ndarray,
+    dead: list[float],
+    max_kill: float,
+    headroom: float,
+    most: float,
 ) -> Advice:
-    needs = np.sort(work.need_bytes[rows])
+    needs, wall = work.need_bytes[rows], work.wall_s[rows]
     asked = work.asked_bytes[rows]
     sizes = work.size[rows][~np.isnan(work.size[rows])]
-    n = len(needs)
-    keep = _keep(work, rows, sizes)
-    spare = math.floor(max_kill * n)
-    base = float(needs[n - 1 - spare]) * _growth(work.need_bytes[rows])
-    dead = [had for group, had in work.killed if group == code]
-    # What was not enough once is not advised, unless more was seen to be needed and enough.
-    request = max([base * (1 + headroom), *(had * (1 + headroom) for had in dead)])
-    request = min(math.ceil(request), most)
-    over = int((needs > request).sum())
-    retries = tuple(min(request * RETRY**k, most) for k in (1, 2) if request < most)
+    basis = _basis(work, rows, dead, max_kill, headroom, most)
+    request = basis.request_bytes
+    retries = [min(request * RETRY**k, most) for k in (1, 2) if request < most]
+    rungs = () if basis.keep else tuple(dict.fromkeys(map(float, (request, *retries))))
+    over, n = int((needs > request).sum()), len(needs)
+    low, median, p95, high = np.quantile(needs, (0.0, 0.5, 0.95, 1.0), method="inverted_cdf")
     return Advice(
         group=work.groups[code],
         runs=n,
-        least_bytes=float(needs[0]),
-        most_bytes=float(needs[-1]),
+        least_bytes=float(low),
+        most_bytes=float(high),
         asked_bytes=None if np.isnan(asked).all() else float(np.nanmedian(asked)),
-        request_bytes=None if keep else float(request),
-        retry_bytes=() if keep else tuple(dict.fromkeys(float(r) for r in retries)),
-        kill_ratio=None if keep else over / n,
-        kill_interval=None if keep else kill_interval(over, n),
+        request_bytes=rungs[0] if rungs else None,
+        retry_bytes=rungs[1:],
+        kill_ratio=over / n if rungs else None,
+        kill_interval=kill_interval(over, n) if rungs else None,
         size_range=(float(sizes.min()), float(sizes.max())) if sizes.size else None,
-        keep=keep,
+        keep=basis.keep,
+        median_bytes=float(median),
+        p95_bytes=float(p95),
+        kinds=("exact",) if work.kinds is None else tuple(sorted(set(work.kinds[rows].tolist()))),
+        at_most=basis.at_most,
+        killed=basis.killed,
+        killed_bytes=max(dead, default=None),
+        enough_ratios=tuple(float((needs <= rung).mean()) for rung in rungs),
+        used_gbh=float(needs @ wall) / GB_HOUR,
+        asked_gbh=None if np.isnan(asked).any() else float(asked @ wall) / GB_HOUR,
+        advised_gbh=_held_gbh(rungs, needs, wall, most) if rungs else None,
+        reason=why(basis),
     )
+
+
+def _basis(
+    work: Workload,
+    rows: np.ndarray,
+    dead: list[float],
+    max_kill: float,
+    headroom: float,
+    most: float,
+) -> Basis:
+    """Give what a group should ask for, and what makes it that."""
+    needs = np.sort(work.need_bytes[rows])
+    sizes = work.size[rows][~np.isnan(work.size[rows])]
+    base = float(needs[len(needs) - 1 - math.floor(max_kill * len(needs))])
+    growth = _growth(work.need_bytes[rows])
+    # What was not enough once is not advised, unless more was seen to be needed and enough.
+    request = max([base * growth * (1 + headroom), *(had * (1 + headroom) for had in dead)])
+    return Basis(
+        runs=len(needs),
+        over=int((needs > base).sum()),
+        base_bytes=base,
+        headroom=headroom,
+        growth=growth,
+        at_most=0 if work.at_most is None else int(work.at_most[rows].sum()),
+        killed=len(dead),
+        killed_bytes=max(dead, default=0.0),
+        request_bytes=float(min(math.ceil(request), most)),
+        most_bytes=most,
+        keep=_keep(work, rows, sizes),
+    )
+
+
+def _held_gbh(rungs: tuple[float, ...], needs: np.ndarray, wall: np.ndarray, most: float) -> float:
+    """Give what runs hold that are tried with each rung until one is enough, then with twice it."""
+    held, left, rung = 0.0, np.ones(len(needs), dtype=bool), 0.0
+    for step in range(64):
+        rung = rungs[step] if step < len(rungs) else min(RETRY * rung, most)
+        held += rung * float(wall[left].sum())
+        left &= needs > rung
+        if not left.any():
+            break
+    return held / GB_HOUR
 
 
 def _growth(needs: np.ndarray) -> float:

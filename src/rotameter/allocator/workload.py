@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -52,6 +54,8 @@ class Workload:
         Peaks that are upper bounds only: of a cgroup with its page cache, or as large as the limit.
     killed : tuple of (int, float)
         (group, what it was granted) of each attempt that ended for lack of memory.
+    kinds : ndarray of str, shape (n,), optional
+        How each peak was obtained; without it all are exact.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Workload:
     deps: tuple[tuple[int, int], ...] = field(default=())
     at_most: Mask | None = None
     killed: tuple[tuple[int, float], ...] = field(default=())
+    kinds: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.group)
@@ -91,6 +96,7 @@ class Workload:
                 if begin <= a < end and begin <= b < end
             ),
             at_most=None if self.at_most is None else self.at_most[kept],
+            kinds=None if self.kinds is None else self.kinds[kept],
         )
 
     def failed_s(self, at: int, granted_bytes: float) -> float:
@@ -160,16 +166,16 @@ def from_trace(trace: Trace, name: str = "") -> Workload:
             (int(group), float(had))
             for group, had in zip(seen.group[dead] % len(names), granted[dead], strict=True)
         ),
+        kinds=seen.peak_kinds[rows],
     )
 
 
 def _sizes(features: Any, n: int) -> Floats:
     """Give each attempt's ``input_bytes`` among what was known before it ran, NaN = unknown."""
-    made = np.full(n, np.nan)
-    if features.null_count < n:
-        for at, known in enumerate(features.to_pylist()):
-            value = dict(known).get("input_bytes") if known else None
-            made[at] = np.nan if value is None else value
+    if features.null_count == n:
+        return np.full(n, np.nan)
+    known = pc.map_lookup(features, pa.scalar("input_bytes"), "last").cast(pa.float64())
+    made: Floats = pc.fill_null(known, float("nan")).to_numpy()
     return made
 
 
