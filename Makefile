@@ -44,8 +44,9 @@ demo: $(STAMP)
 	@echo "report: $(CURDIR)/$(DEMO)/report.html"
 
 # What only computes runs on both cores; clusters, browsers and clocks have the machine alone.
-SIDE := tests/adapters tests/cli tests/property tests/typing tests/viz $(wildcard $(addprefix tests/profiler/,\
-	flow replaying findings laws storing comparing devices))
+SIDE := $(wildcard $(addprefix tests/,adapters allocator conformance cli property typing viz)\
+	$(addprefix tests/profiler/,flow replaying findings laws storing comparing devices)) \
+	$(filter-out %test_store.py %test_trace.py,$(wildcard tests/profiler/test_*.py))
 test: $(STAMP)
 ifeq ($(ARGS),)
 	$(BIN)/python -m pytest -q -n 2 src $(SIDE)
