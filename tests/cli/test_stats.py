@@ -46,3 +46,22 @@ def test_a_makespan_of_the_attempts(tmp_path: Path) -> None:
     found = json.loads(call(str(path), "--json"))
     assert (found["makespan_s"], found["makespan_how"]) == (None, None)
     assert "makespan" not in call(str(path))
+
+
+def test_task_time_is_one_number_and_a_lower_bound_where_a_duration_is_missing(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "t.csv"
+    times = "2024-01-01T00:00:00Z,2024-01-01T00:01:00Z"
+    path.write_text(f"id,start,end,wall_s,state\na,{times},,failed\nb,,,30,ok\n")
+    found = json.loads(call(str(path), "--json"))
+    assert found["task_wall_s"] == found["sums"]["wall_s"]["sum"] == 90.0
+    assert found["usage"]["failed"]["of_s"] == 90.0
+    assert not found["sums"]["wall_s"]["at_least"]
+    (line,) = [one for one in call(str(path)).splitlines() if one.startswith("  task time")]
+    assert line.split()[2:] == ["1", "min", "30", "s"]
+    path.write_text(f"id,start,end,wall_s,state\na,{times},,ok\nb,2024-01-01T00:00:00Z,,,ok\n")
+    found = json.loads(call(str(path), "--json"))
+    assert (found["task_wall_s"], found["sums"]["wall_s"]["at_least"]) == (60.0, True)
+    (line,) = [one for one in call(str(path)).splitlines() if one.startswith("  task time")]
+    assert line.split()[2:] == ["≥", "1", "min"]

@@ -40,15 +40,13 @@ def stats_text(found: Mapping[str, Any]) -> str:
     for label, key in (("dependencies", "deps"), ("rejected records", "rejected")):
         if found[key]:
             lines.append(_line(label, format_count(found[key])))
-    # What is nested in another task took its time already.
-    outer = found["sums"].get("wall_s") or {}
-    took = outer["sum"] if outer.get("n") else found["task_wall_s"]
     if found["makespan_s"] is not None:
         least = "≥ " if found.get("makespan_at_least") else ""
         stated = "as the input states it" if found.get("makespan_how") == "recorded" else ""
         lines.append(_line("makespan", f"{least}{format_seconds(found['makespan_s'])}", stated))
-    if took is not None:
-        lines.append(_line("task time", format_seconds(took)))
+    if found["task_wall_s"] is not None:
+        least = "≥ " if (found["sums"].get("wall_s") or {}).get("at_least") else ""
+        lines.append(_line("task time", f"{least}{format_seconds(found['task_wall_s'])}"))
     for name, total in found["sums"].items():
         if total["n"] and name != "wall_s":
             shown = format_bytes if name.endswith("_bytes") else format_seconds

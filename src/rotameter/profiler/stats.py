@@ -44,6 +44,8 @@ def _sum(seen: View, name: str, outer: Any, could: Any) -> dict[str, Any]:
         values, least = moved(seen, name.removesuffix("_bytes"))
     elif name == "cpu_s":
         values, least = cpu_used(seen)
+    elif name == "wall_s":
+        values = seen.wall  # Start and end tell it too: the sum is `task_wall_s`.
     known = outer & ~np.isnan(values)
     n, of = int(known.sum()), int((outer & (could | known)).sum())
     total: float | int | None = None
@@ -70,7 +72,8 @@ def stats(trace: Trace) -> dict[str, Any]:
         ``makespan_how`` is ``measured`` where the attempts' times give ``makespan_s``, ``recorded``
         where they have none and the input states it; ``makespan_at_least`` says whether attempts
         that ran lack a start or an end, so that ``makespan_s`` is a lower bound; ``task_wall_s`` is
-        the sum over attempts not taken from a cache and not nested in another recorded task;
+        the sum over attempts not taken from a cache and not nested in another recorded task, the
+        same as that of ``wall_s`` in ``sums``, which says whether it is a lower bound;
         ``compute_s`` the sum of compute intervals, else of such durations; ``sums`` holds, per
         column, the total over the attempts of ``task_wall_s`` (``sum``), how many of them had a
         value (``n``) of those that ran (``of``), and whether the total is therefore a lower bound
@@ -94,8 +97,7 @@ def stats(trace: Trace) -> dict[str, Any]:
     # What a nested task used is in the readings of the task around it already; what a cached one
     # shows, another run used.
     outer, could = ~seen.nested & ~cached, seen.could_measure
-    wall = seen.wall[outer]
-    known = wall[~np.isnan(wall)]
+    sums = {name: _sum(seen, name, outer, could) for name in SUMMED}
     how = "measured" if seen.makespan is not None else "recorded"
     makespan = seen.makespan if how == "measured" else recorded_makespan(trace.meta)
     return {
@@ -108,9 +110,9 @@ def stats(trace: Trace) -> dict[str, Any]:
         "makespan_s": None if makespan is None else round(makespan, 9),
         "makespan_how": None if makespan is None else how,
         "makespan_at_least": seen.makespan_at_least,
-        "task_wall_s": round(float(known.sum()), 9) if known.size else None,
+        "task_wall_s": sums["wall_s"]["sum"],
         "compute_s": _compute(trace),
-        "sums": {name: _sum(seen, name, outer, could) for name in SUMMED},
+        "sums": sums,
         "warnings": [str(text) for text in trace.warnings],
         "usage": usage(trace),
         "devices": device_rows(trace.meta),

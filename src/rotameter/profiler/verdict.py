@@ -214,7 +214,8 @@ def _job_log(seen: View, facts: dict[str, Any], findings: Sequence[Finding], boo
     lost = facts["failed"]
     took_s = float(np.nansum(seen.wall)) if seen.n else 0.0
     if not lost and took_s:
-        said.append(f"They ran {format_seconds(took_s)} in all.")
+        least = "at least " if np.isnan(seen.wall[seen.could_measure]).any() else ""
+        said.append(f"They ran {least}{format_seconds(took_s)} in all.")
     if lost and lost["of_s"] and lost["lost_s"]:
         took = hours(lost["lost_s"], lost["of_s"], "job")
         said.append(f"{took} went into jobs that did not end well.")
