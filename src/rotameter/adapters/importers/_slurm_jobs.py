@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.adapters.importers._slurm_runs import ALWAYS, arrays_begun, runs_of
 from rotameter.adapters.importers._slurm_table import FLOATS, TIMES, Columns
 from rotameter.adapters.importers._slurm_values import MISSING_NS, words
 
@@ -184,42 +185,29 @@ def _parents(joined: Joined, at: Any, job_codes: Any, step_at: Any, step_codes: 
 
 def _number_runs(joined: Joined, codes: Any) -> None:
     """Give runs their number by start; rows that tell of one run become one row."""
+    target = np.arange(joined.n)
     counts = np.bincount(codes)
     again = np.flatnonzero(counts[codes] > 1)
-    if not len(again):
-        return
     jobs = joined.jobs
     blank = np.full(joined.n, MISSING_NS, dtype=np.int64)
     start, submit, end = (jobs.get(name, blank) for name in ("start", "submit", "end"))
     wall = jobs.get("wall", np.full(joined.n, np.nan))
+    phase = jobs.get("phase", np.zeros(joined.n, dtype=np.int8))
     groups: dict[int, list[int]] = {}
     for row in again.tolist():
         groups.setdefault(int(codes[row]), []).append(row)
-    target = np.arange(joined.n)
     for rows in groups.values():
-        runs: dict[Any, list[int]] = {}
-        for row in rows:
-            runs.setdefault(_run_of(jobs, row, start, submit, wall), []).append(row)
         best = []
-        for same in runs.values():
-            keep = max(same, key=lambda r: (end[r], np.nan_to_num(wall[r], nan=-1.0), r))
+        for same in runs_of(jobs, rows):
+            # What a run that is not over yet says of its end is a guess.
+            keep = max(same, key=lambda r: (-phase[r], end[r], np.nan_to_num(wall[r], nan=-1.0), r))
             target[same] = keep
             best.append(keep)
         best.sort(key=lambda r: (start[r] == MISSING_NS, start[r], submit[r], r))
         joined.attempt[best] = np.arange(1, len(best) + 1)
+    for array, task in arrays_begun(joined.jobs):
+        target[array] = task
     _put_together(joined, target)
-
-
-def _run_of(jobs: Columns, row: int, start: Any, submit: Any, wall: Any) -> Any:
-    """Give what tells the runs of one job apart."""
-    if "sluid" in jobs and (sluid := jobs["sluid"][row].as_py()):
-        return sluid
-    if start[row] != MISSING_NS:
-        return ("started", int(start[row]))
-    if submit[row] != MISSING_NS:
-        return ("submitted", int(submit[row]))
-    said = jobs["outcome"][row].as_py() if "outcome" in jobs else None
-    return said, None if np.isnan(wall[row]) else float(wall[row])
 
 
 def _put_together(joined: Joined, target: Any) -> None:
@@ -227,16 +215,20 @@ def _put_together(joined: Joined, target: Any) -> None:
     gone = np.flatnonzero(target != np.arange(joined.n))
     if not len(gone):
         return
+    while (target != target[target]).any():  # an array's row goes into a task's, and so on
+        target = target[target]
     jobs = joined.jobs
+    phase = jobs.get("phase", np.zeros(joined.n, dtype=np.int8))
     for name, values in jobs.items():
-        if name in FLOATS:
-            for row in gone.tolist():
-                if np.isnan(values[target[row]]):
-                    values[target[row]] = values[row]
-        elif name in TIMES:
-            for row in gone.tolist():
-                if values[target[row]] == MISSING_NS:
-                    values[target[row]] = values[row]
+        if name not in FLOATS and name not in TIMES:
+            continue
+        sure = gone
+        if name not in ALWAYS:  # a run that is not over says 0 of what is to come
+            sure = gone[phase[gone] <= phase[target[gone]]]
+        for row in sure.tolist():
+            missing = np.isnan if name in FLOATS else _is_missing
+            if missing(values[target[row]]):
+                values[target[row]] = values[row]
     joined.doubles = len(gone)
     keep = np.ones(joined.n, dtype=bool)
     keep[gone] = False
@@ -246,15 +238,21 @@ def _put_together(joined: Joined, target: Any) -> None:
     joined.job_of = new[target[joined.job_of]]
 
 
+def _is_missing(value: Any) -> Any:
+    return value == MISSING_NS
+
+
 def _drop_double_steps(joined: Joined) -> None:
-    """Keep the last row of each step of a run: listings may overlap."""
+    """Keep the last row of each step of a run, an ended one first: listings may overlap."""
     if not len(joined.job_of):
         return
     steps = joined.steps["step"].dictionary_encode()
     codes = steps.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     both = joined.job_of * (len(steps.dictionary) + 1) + codes
-    _, last = np.unique(both[::-1], return_index=True)
-    if len(last) < len(both):
-        keep = np.sort(len(both) - 1 - last)
+    phase = joined.steps.get("phase", np.zeros(len(both), dtype=np.int8))
+    order = np.lexsort((np.arange(len(both)), -phase, both))
+    last = np.append(both[order][1:] != both[order][:-1], True)
+    if not last.all():
+        keep = np.sort(order[last])
         joined.steps = _take(joined.steps, keep)
         joined.job_of = joined.job_of[keep]

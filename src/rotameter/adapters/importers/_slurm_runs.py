@@ -1,0 +1,133 @@
+"""Which rows of a job tell of the same run: listings of several days show it waiting, then over.
+
+A requeued job is submitted anew, so that its runs differ in Submit; what waited and what then ran
+have it in common.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from rotameter.adapters.importers._slurm_table import Columns
+from rotameter.adapters.importers._slurm_values import MISSING_NS, words
+
+__all__ = ["ALWAYS", "arrays_begun", "runs_of"]
+
+ALWAYS = frozenset(
+    words(
+        """submit eligible limit priority req_cpus req_nodes req_memory tres_req_cpus
+        tres_req_memory tres_req_nodes tres_req_gpus"""
+    )
+)
+"""Columns that a job has from its submission on."""
+_PENDING = 2
+_REQUEUED = frozenset(("worker_lost", "preempted", "rescheduled", "unknown"))
+_ARRAY = re.compile(r"(.*)_\[([\d,:-]+)(?:%\d+)?\]")
+_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_MOST_TASKS = 1_000_000
+
+
+def runs_of(jobs: Columns, rows: Sequence[int]) -> list[list[int]]:
+    """Share the rows of one job out over its runs."""
+    runs: dict[Any, list[int]] = {}
+    waiting: list[int] = []
+    for row in rows:
+        key = _begun(jobs, row)
+        if key is None:
+            waiting.append(row)
+        else:
+            runs.setdefault(key, []).append(row)
+    begun = list(runs.values())
+    for row in waiting:
+        at = int(jobs["submit"][row]) if "submit" in jobs else MISSING_NS
+        same = _of_its_submission(jobs, begun, at, row)
+        if same is not None:
+            same.append(row)
+        else:
+            key = ("submitted", at) if at != MISSING_NS else _as_said(jobs, row)
+            runs.setdefault(key, []).append(row)
+    return list(runs.values())
+
+
+def _begun(jobs: Columns, row: int) -> Any:
+    """Give what tells a run that began apart; None if it did not, or nothing says that it did."""
+    if "sluid" in jobs and (sluid := jobs["sluid"][row].as_py()):
+        return sluid
+    if "start" not in jobs or jobs["start"][row] == MISSING_NS or _pends(jobs, row):
+        return None  # the start of what waits is squeue's guess
+    return ("started", int(jobs["start"][row]))
+
+
+def _pends(jobs: Columns, row: int) -> bool:
+    return "phase" in jobs and jobs["phase"][row] == _PENDING
+
+
+def _of_its_submission(
+    jobs: Columns, begun: Sequence[list[int]], at: int, row: int
+) -> list[int] | None:
+    """Find the run that a row without a start waited for, or is; None if that is not clear."""
+    if at != MISSING_NS:
+        same = [run for run in begun if any(jobs["submit"][r] == at for r in run)]
+        return same[0] if same else None
+    # Nothing tells when it was submitted. It is another run only if the first was taken back.
+    if len(begun) != 1 or not _pends(jobs, row) or "outcome" not in jobs:
+        return None
+    if any(jobs["outcome"][r].as_py() in _REQUEUED for r in begun[0]):
+        return None
+    return begun[0]
+
+
+def _as_said(jobs: Columns, row: int) -> Any:
+    said = jobs["outcome"][row].as_py() if "outcome" in jobs else None
+    wall = jobs["wall"][row] if "wall" in jobs else np.nan
+    return said, None if np.isnan(wall) else float(wall)
+
+
+def arrays_begun(jobs: Columns) -> Iterator[tuple[int, int]]:
+    """Give the rows of waiting arrays, such as ``7_[1-20]``, all of whose tasks have rows.
+
+    Yields
+    ------
+    tuple of (int, int)
+        The row, and the row of one of its tasks: they tell of the same.
+    """
+    keys, phase = jobs["key"], jobs.get("phase")
+    found = np.flatnonzero(pc.match_substring(keys, "_[").to_numpy(zero_copy_only=False))
+    if phase is None or not len(found):
+        return
+    rows: dict[str, int] = {}
+    for row, key in enumerate(keys.to_pylist()):
+        rows.setdefault(key, row)
+    for row in found.tolist():
+        match = _ARRAY.fullmatch(keys[row].as_py())
+        if match is None or phase[row] != _PENDING:
+            continue
+        places = [rows.get(f"{match[1]}_{task}") for task in _tasks(match[2], len(rows))]
+        if places and places[0] is not None and None not in places:
+            yield row, places[0]
+
+
+def _tasks(text: str, most: int) -> list[int]:
+    """Give the numbers of an array's tasks; none if they are more than there can be rows.
+
+    Examples
+    --------
+    >>> _tasks("1-3,7,10-20:5", 100)
+    [1, 2, 3, 7, 10, 15, 20]
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        match = _TASKS.fullmatch(part)
+        if match is None:
+            return []
+        low, high, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        span = range(low, high + 1, step or 1)
+        if len(found) + len(span) > min(most, _MOST_TASKS):
+            return []
+        found += span
+    return found
