@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+import rotameter
 from rotameter.adapters.importers._slurm_unread import bad_tres, says_nothing
 from rotameter.adapters.importers.slurm import Importer
+from rotameter.errors import BadInput
 from rotameter.testing import import_bytes
+from rotameter.values import Head
 
 TIMED = "JobID|State|Start|End|Elapsed"
 NODES = "JobID|State|Elapsed|NNodes|NTasks|MaxRSS"
@@ -231,3 +235,45 @@ def test_headers_alone_among_files() -> None:
     (said,) = _about(list(trace.warnings), "no jobs")
     assert said.startswith("there are no jobs in 2 of 3 files, such as ")
     assert said.endswith("a.txt")
+
+
+# -- what Slurm itself says went wrong -------------------------------------------------------------
+
+REFUSED = {"description": "Unable to connect", "error_number": 2, "error": "Connection refused"}
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ([REFUSED], "Unable to connect (Connection refused)"),
+        ([{"error_number": 7000}], "error 7000"),
+        (["slurmdbd is down", "slurmdbd is down"], "slurmdbd is down"),
+    ],
+)
+@pytest.mark.parametrize("jobs", [{"jobs": []}, {"jobs": None}, {}])
+def test_an_answer_with_an_error_and_no_jobs_is_refused(
+    errors: list[Any], said: str, jobs: dict[str, Any]
+) -> None:
+    data = json.dumps({**jobs, "meta": {"Slurm": {}}, "errors": errors}).encode()
+    assert Importer().sniff(Head("j.json", data)) >= 0.9
+    with pytest.raises(BadInput, match=re.escape(f"could not give them: {said}")) as raised:
+        import_bytes(Importer, {"j.json": data})
+    assert str(raised.value).endswith(said) and raised.value.hint
+
+
+def test_an_error_beside_jobs_is_said_and_the_jobs_are_kept() -> None:
+    jobs = [{"job_id": 7, "state": {"current": ["COMPLETED"]}}]
+    text = json.dumps({"jobs": jobs, "meta": {"slurm": {}}, "errors": [REFUSED]})
+    trace = import_bytes(Importer, {"j.json": text.encode()})
+    assert trace.table("tasks")["task_id"].to_pylist() == ["7"]
+    (said,) = _about(trace.warnings, "Slurm says")
+    assert said.endswith("j.json that not all went well: Unable to connect (Connection refused)")
+
+
+def test_one_refused_answer_among_files(tmp_path: Any) -> None:
+    answer = {"jobs": [], "meta": {"slurm": {}}, "errors": [REFUSED]}
+    (tmp_path / "a.json").write_text(json.dumps(answer))
+    (tmp_path / "b.psv").write_text("JobID|State|Elapsed\n7|COMPLETED|00:01:40\n")
+    trace = rotameter.open(tmp_path)
+    assert trace.table("tasks")["wall_s"].to_pylist() == [100.0]
+    assert _about(trace.warnings, "Unable to connect")

@@ -65,14 +65,21 @@ def test_a_guess_of_the_start_is_no_start() -> None:
 
 def test_cancelled_in_the_queue() -> None:
     for start in ("Unknown", "2025-02-01T09:00:00"):
-        end = f"1|CANCELLED by 7|2025-02-01T08:00:00|{start}|2025-02-01T09:00:00|00:00:00|00:00:00|0|4G|"
+        end = WAITS.replace("PENDING", "CANCELLED by 7")
+        end = end.replace("Unknown|Unknown", f"{start}|2025-02-01T09:00:00")
         (row,) = tasks([HEAD, WAITS], [HEAD, end])
         assert (row["attempt"], row["outcome"], row["started_ns"]) == (1, "cancelled", None)
 
 
 def test_zeros_of_what_waits_do_not_fill_what_a_later_listing_lacks() -> None:
-    first = ["JobID|State|Submit|Elapsed|TotalCPU|AllocCPUS|ExitCode|ReqMem", "1|PENDING|2025-02-01T08:00:00|00:00:00|00:00:00|0|0:0|4G"]  # fmt: skip
-    then = ["JobID|State|Submit|Start|End", "1|FAILED|2025-02-01T08:00:00|2025-02-01T20:00:00|2025-02-01T21:00:00"]  # fmt: skip
+    first = [
+        "JobID|State|Submit|Elapsed|TotalCPU|AllocCPUS|ExitCode|ReqMem",
+        "1|PENDING|2025-02-01T08:00:00|00:00:00|00:00:00|0|0:0|4G",
+    ]
+    then = [
+        "JobID|State|Submit|Start|End",
+        "1|FAILED|2025-02-01T08:00:00|2025-02-01T20:00:00|2025-02-01T21:00:00",
+    ]
     for files in ((first, then), (then, first)):
         (row,) = tasks(*files)
         assert alike(row) == (1, "failed", 3600, None, None)

@@ -16,6 +16,8 @@ from rotameter.adapters.importers._slurm_blocks import Rows, from_lists
 from rotameter.adapters.importers._slurm_columns import KNOWN, plain
 from rotameter.adapters.importers._slurm_values import JOB_ID, tres, words
 from rotameter.errors import BadInput
+from rotameter.profiler.live.redact import clean_name
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -64,10 +66,12 @@ _TIMES = (
 _SLURMS = frozenset(
     words("job_state tres_req_str tres_alloc_str array_job_id derived_exit_code state_reason")
 )
+_ERRORS_SHOWN, _ERROR_CHARS = 3, 200
 _BETWEEN = re.compile(r"[\s,\x1e]*")
 _LISTED = re.compile(r'"jobs"\s*:\s*\[')
 _LINE, _NEXT = re.compile(r"\n"), re.compile(r"\n(?=[{\[])")
 _EMPTY = re.compile(r'"jobs"\s*:\s*\[\s*\]')
+_FAILED = re.compile(r'"errors"\s*:\s*\[\s*[{"]')
 _SOURCES = ('"slurm"', '"data_parser', "/sacct", '"sacct"', '"squeue"', "openapi/")
 _MARKS = ('"tres"', '"slurm"', '"data_parser"', '"derived_exit_code"', '"job_state"', '"slurm_')
 
@@ -77,7 +81,7 @@ def looks_like_slurm(text: str) -> float:
     low = text.lower()
     if '"jobs"' in low and '"job_id"' in low and any(mark in low for mark in _MARKS):
         return 0.95
-    if _EMPTY.search(low) and any(source in low for source in _SOURCES):
+    if (_EMPTY.search(low) or _FAILED.search(low)) and any(mark in low for mark in _SOURCES):
         return 0.9
     start = text.lstrip("[ \n\t").partition("\n")[0]
     try:
@@ -99,12 +103,13 @@ def read_json(file: InputFile, build: Builder) -> Iterator[Rows]:
     Raises
     ------
     BadInput
-        If it is no JSON, or holds no list of jobs.
+        If it is no JSON, or holds no list of jobs, or Slurm's word why there are none.
     """
+    errors: list[str] = []
     rows: list[dict[str, str]] = []
     lines: list[int] = []
     seen = 0
-    for number, job in _jobs(file, build):
+    for number, job in _jobs(file, build, errors):
         build.records_in += 1
         seen += 1
         made = _rows_of(job) if isinstance(job, dict) else None
@@ -114,6 +119,14 @@ def read_json(file: InputFile, build: Builder) -> Iterator[Rows]:
         build.records_in += len(made) - 1
         rows += made
         lines += [number] * len(made)
+    said = "; ".join(list(dict.fromkeys(errors))[:_ERRORS_SHOWN])
+    if said and not seen:
+        raise BadInput(
+            f"{file.name} holds no jobs, as Slurm could not give them: {said}",
+            hint="run the command again once Slurm answers",
+        )
+    if said:
+        build.warn(f"Slurm says of {file.name} that not all went well: {said}")
     if seen and not rows:
         raise BadInput(f"{file.name} holds no job with a job id", hint="sacct --json writes one")
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -123,8 +136,11 @@ def read_json(file: InputFile, build: Builder) -> Iterator[Rows]:
         yield made_rows
 
 
-def _jobs(file: InputFile, build: Builder) -> Iterator[tuple[int, Any]]:
-    """Give (line, or number in the lists; job) of one document, several, or an object a line."""
+def _jobs(file: InputFile, build: Builder, errors: list[str]) -> Iterator[tuple[int, Any]]:
+    """Give (line, or number in the lists; job) of one document, several, or an object a line.
+
+    What Slurm says went wrong is added to ``errors``.
+    """
     text = file.read_text().strip()
     decoder = json.JSONDecoder()
     at = done = counted = 0
@@ -142,12 +158,15 @@ def _jobs(file: InputFile, build: Builder) -> Iterator[tuple[int, Any]]:
             done += len(found)
             yield (done + 1 if found else line), None
             continue
+        failed = _errors(document)
+        errors += failed
         if isinstance(document, dict) and "jobs" not in document:
-            yield line, document
+            if not failed:
+                yield line, document
             continue
         if isinstance(document, dict):
             _facts(document, build)
-            document = document["jobs"]
+            document = (document["jobs"] or []) if failed else document["jobs"]
             if not isinstance(document, list):
                 raise BadInput(f"{file.name} holds no list of jobs", hint="sacct --json writes one")
         if not isinstance(document, list):
@@ -178,7 +197,7 @@ def _of_damaged(file: InputFile, text: str, at: int, build: Builder) -> tuple[li
     match = _NEXT.search(text, at)
     after = match.end() if match else len(text)
     if found:
-        build.warn(f"the document is cut: {len(found):,} jobs were read")
+        build.warn(f"the document is cut: {many(len(found), 'job')} read")
     elif not match:
         raise BadInput(f"{file.name} is no whole JSON document", hint="write it again")
     return found, after
@@ -190,9 +209,24 @@ def _facts(document: Mapping[str, Any], build: Builder) -> None:
     release = _at(slurm, "release")
     if isinstance(release, str):
         build.meta["slurm_version"] = release[:40]
-    errors = document.get("errors")
-    if isinstance(errors, list) and errors and not document.get("jobs"):
-        build.warn("Slurm answered with an error and no jobs")
+
+
+def _errors(document: Any) -> list[str]:
+    """Give what Slurm says went wrong, in its own words."""
+    said = _at(document, "errors")
+    found = []
+    for one in said if isinstance(said, list) else ():
+        texts = (one,) if isinstance(one, str) else (_at(one, "description"), _at(one, "error"))
+        given = [clean_name(text.strip())[:_ERROR_CHARS] for text in texts if _is_text(text)]
+        code = _number(_at(one, "error_number"))
+        first, *more = [*dict.fromkeys(given)] or [f"error {code}" if code else ""]
+        if first:
+            found.append(f"{first} ({', '.join(more)})" if more else first)
+    return found
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
 # -- one job ---------------------------------------------------------------------------------------
