@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Mapped
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.adapters.importers._table_clock import Clocks, Durations
 from rotameter.adapters.importers._table_derive import (
     begins_bare,
     between,
     edges,
     maps,
-    moved,
     peaks,
     split_ends,
 )
 from rotameter.adapters.importers._table_mapping import Candidate, Mapping, plan
 from rotameter.adapters.importers._table_names import UNITS, is_not, kind_of, word_of
 from rotameter.adapters.importers._table_outcomes import decode_exit, outcome_of
-from rotameter.adapters.importers._table_plain import booleans, differing, exact_ints
+from rotameter.adapters.importers._table_plain import booleans, exact_ints
 from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_secrets import cleaned, safe_name
 from rotameter.adapters.importers._table_styles import Styles
@@ -36,6 +36,7 @@ from rotameter.adapters.importers._table_values import (
     numbers,
     shares,
 )
+from rotameter.adapters.importers._table_walls import Walls
 from rotameter.errors import UsageError
 from rotameter.profiler.live.redact import clean_name, redact
 
@@ -48,7 +49,6 @@ __all__ = ["Converter", "Made"]
 
 _BYTES_LIMIT = float(1 << 53)  # 9 PB; what a float holds exactly
 _ESSENTIAL = frozenset(("started_ns", "ended_ns", "submitted_ns", "ready_ns", "wall_s"))
-_WALL_UNITS_S = (1e-3, 1e-6, 1e-9, 60.0, 3600.0, 86400.0)
 _DECIMAL = frozenset(("kb", "mb", "gb", "tb"))
 _CLEANERS: dict[str, Callable[[str], str]] = {"error": redact, "group": clean_name}
 _SAID = {
@@ -97,8 +97,8 @@ class Converter:
         self._time_units: dict[str, str] = {}
         self._from_start: set[str] = set()
         self._rounded: dict[str, str] = {}
-        self._wall_factor: float | None = None
         self._said: set[str] = set()
+        self._clocks, self._walls = Clocks(self._warn), Walls(self._warn)
         self._styles = Styles(style, self._warn)
         self._days: dict[str, bool] = {}
 
@@ -117,7 +117,7 @@ class Converter:
         found = self.plan(list(chunk.columns))
         self._look(found, chunk)
         chunk, signals = split_ends(chunk, found.get("exit_code", ()))
-        for target, candidates in found.items():
+        for target, candidates in self._times_first(found, chunk, made):
             read = self._first(target, candidates, chunk, made)
             if target.startswith("feature."):
                 made.features[target.removeprefix("feature.")] = read.values
@@ -127,7 +127,8 @@ class Converter:
             said = made.columns.get("signal")
             made.columns["signal"] = signals if said is None else pc.coalesce(said, signals)
         self._shares(found, chunk, made)
-        self._derive(found, made)
+        stated = any(c.unit for c in found.get("wall_s", ()))
+        self._walls.derive(made.columns, stated=stated)
         if "depends_on" in found:
             upstream = edges(self._text(found["depends_on"][0], chunk))
             made.edges = [[safe_name(up) for up in ups] for ups in upstream]
@@ -159,6 +160,22 @@ class Converter:
             days = serial_days(columns, [self._styles.of(name) for name in names])
             known = all(column.null_count < len(column) for column in columns)
             self._days |= dict.fromkeys(names, days) if known else {}
+
+    def _times_first(
+        self, found: Mapped[str, tuple[Candidate, ...]], chunk: Chunk, made: Made
+    ) -> Iterator[tuple[str, tuple[Candidate, ...]]]:
+        """Give the targets, times first: these tell what a clock's two parts are."""
+        yield from ((t, ones) for t, ones in found.items() if kind_of(t) == "time")
+        if self.mapping.name == "table":
+            clocks = {
+                target: Durations(name, ones[0].unit, chunk.columns[name], self._styles.of(name))
+                for target, ones in found.items()
+                if kind_of(target) == "seconds" and len(ones[0].names) == 1
+                for name in ones[0].names
+            }
+            held = between(made.columns.get("started_ns"), made.columns.get("ended_ns"))
+            self._clocks.see(clocks, held)
+        yield from ((t, ones) for t, ones in found.items() if kind_of(t) != "time")
 
     def _warn(self, text: str) -> None:
         if text not in self._said:  # once a file, not once a chunk
@@ -331,10 +348,11 @@ class Converter:
                     )
                     return Read(pa.nulls(len(column), pa.float64()))
                 if self.mapping.name == "table":
-                    self._warn(f"{name} is read as seconds; say --map wall={name}:ms if it is not")
+                    self._walls.bare(name)
         if unit is not None and UNITS[unit][0] == "share":
             return Read(pa.nulls(len(column), pa.float64()))  # needs the duration: later
-        return durations(column, style, unit)
+        first_s = self._clocks.first_s(one.names[0]) if one.names else 60.0
+        return durations(column, style, unit, first_s)
 
     def _bytes(self, target: str, one: Candidate, column: pa.Array, style: Style) -> Read:
         read = amounts(column, style, one.unit)
@@ -390,38 +408,6 @@ class Converter:
             else:
                 self._warn(f"{'+'.join(one.names)} is left out: a share needs a duration")
 
-    def _derive(self, found: Mapped[str, Any], made: Made) -> None:
-        """Work out of two of start, end, duration and wait the third."""
-        columns = made.columns
-        wait = columns.pop("wait_s", None)
-        start, end, wall = (columns.get(c) for c in ("started_ns", "ended_ns", "wall_s"))
-        if start is not None and end is not None:
-            held = between(start, end)
-            if wall is not None and not any(c.unit for c in found.get("wall_s", ())):
-                wall = self._checked_wall(wall, held)
-            if wall is not None and (said := differing(wall, held)):
-                self._warn(said)
-            columns["wall_s"] = held if wall is None else pc.coalesce(wall, held)
-        elif start is not None and wall is not None:
-            columns["ended_ns"] = moved(start, wall, 1)
-        elif end is not None and wall is not None:
-            columns["started_ns"] = moved(end, wall, -1)
-        start = columns.get("started_ns")
-        if wait is not None and start is not None and "submitted_ns" not in columns:
-            columns["submitted_ns"] = moved(start, wait, -1)
-
-    def _checked_wall(self, wall: pa.Array, held: pa.Array) -> pa.Array:
-        """Find the unit of a bare duration by what lies between start and end."""
-        if self._wall_factor is None:
-            ratio = pc.divide(held, wall).to_numpy(zero_copy_only=False)
-            ratio = ratio[np.isfinite(ratio) & (ratio > 0)]
-            middle = float(np.median(ratio)) if len(ratio) else 1.0
-            near = [f for f in _WALL_UNITS_S if abs(middle / f - 1) < 0.02]
-            self._wall_factor = near[0] if near else 1.0
-            if near:
-                self._warn(f"durations count {near[0]:g} s each, as start and end show")
-        return wall if self._wall_factor == 1.0 else pc.multiply(wall, self._wall_factor)
-
     def _ends(self, candidates: Sequence[Candidate], chunk: Chunk, made: Made) -> None:
         """Work out outcome, exit code and signal."""
         size = made.size
@@ -444,7 +430,7 @@ class Converter:
             )
             if strange is not None and errors[row] is None:
                 errors[row] = strange
-            if strange is not None and outcome == "unknown":
+            if strange is not None:
                 self._warn(f"state {strange[:60]!r} is not known")
             outcomes.append(outcome)
             kinds.append(kind)

@@ -29,6 +29,8 @@ _STATES = {word: outcome for outcome, words in _WORDS.items() for word in words.
 _BOOLEANS = {"true": "ok", "false": "failed"}
 # These say that it is over, not how: an exit code knows better.
 _NEUTRAL = frozenset(["completed", "complete", "done", "finished", "exited", "ended"])
+# These say that something ended it, not who did: 137 and the like are a failure.
+_ENDED = frozenset(["killed", "terminated", "stopped", "aborted", "abort"])
 _SIGNALS = 65
 
 
@@ -54,8 +56,10 @@ def outcome_of(
     --------
     >>> outcome_of(["COMPLETED"], 0, None, {}, {}), outcome_of(["Done"], 3, None, {}, {})
     (('ok', 'reported', None), ('failed', 'reported', None))
-    >>> outcome_of(["WEIRD"], None, None, {}, {}), outcome_of([None], 1, None, {}, {"1": "oom"})
+    >>> outcome_of(["WEIRD"], 0, None, {}, {}), outcome_of([None], 1, None, {}, {"1": "oom"})
     (('unknown', None, 'WEIRD'), ('oom', 'reported', None))
+    >>> outcome_of(["Killed"], 137, 9, {}, {}), outcome_of(["Killed"], None, None, {}, {})
+    (('failed', 'reported', None), ('cancelled', 'reported', None))
     """
     by_exit = None
     if exit_code is not None or signal is not None:
@@ -78,8 +82,11 @@ def outcome_of(
             return by_exit or said, "reported", None
         if said == "failed" and by_exit not in (None, "ok", "failed"):
             return by_exit or said, "reported", None
+        if word in _ENDED and said == "cancelled" and by_exit not in (None, "ok"):
+            return by_exit or said, "reported", None
         return said, "reported", None
-    if by_exit is not None:
+    # A code of 0 does not tell what a state means that nobody knows; another does.
+    if by_exit is not None and (strange is None or by_exit != "ok"):
         return by_exit, "reported", strange
     return "unknown", None, strange
 

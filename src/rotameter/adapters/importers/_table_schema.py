@@ -17,6 +17,7 @@ from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_secrets import cleaned, safe_name
 from rotameter.adapters.importers._table_times import ROUNDED, rounded_times
 from rotameter.adapters.importers._table_values import Style, without_formula
+from rotameter.adapters.importers._table_walls import below_words, usable
 from rotameter.errors import UsageError
 from rotameter.profiler.live.redact import redact
 from rotameter.profiler.schema import OUTCOMES, TABLES
@@ -177,7 +178,11 @@ class Own:
             held = between(made["started_ns"], made["ended_ns"])
             if "wall_s" not in made:
                 made["wall_s"] = held
-            elif "source" not in made and (said := differing(made["wall_s"], held)):
+            elif (below := usable(made["wall_s"])[1]) is not None:
+                self.build.warn(below_words(f"{below:,.6g}", instead=True))
+                negative = pc.fill_null(pc.less(made["wall_s"], 0), False)
+                made["wall_s"] = pc.if_else(negative, held, made["wall_s"])
+            if "source" not in made and (said := differing(made["wall_s"], held)):
                 self.build.warn(said)
         if "attempt" not in made and "run_id" not in made:
             counts: dict[str, int] = {}

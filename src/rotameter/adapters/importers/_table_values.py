@@ -25,6 +25,7 @@ __all__ = [
     "Style",
     "amounts",
     "as_text",
+    "duration_text",
     "durations",
     "numbers",
     "shares",
@@ -290,8 +291,11 @@ def _positive(read: Read) -> Read:
     return Read(pa.array(values, mask=wrong | np.isnan(values)), bad)
 
 
-def duration_text(text: str, style: Style) -> float:
-    """Read one duration: ``1-02:03:04``, ``0:00:01.5``, ``1h 30m``, ``12 second(s)``, ``PT90S``."""
+def duration_text(text: str, style: Style, first_s: float = 60.0) -> float:
+    """Read one duration: ``1-02:03:04``, ``0:00:01.5``, ``1h 30m``, ``12 second(s)``, ``PT90S``.
+
+    ``first_s`` is what 1 of the first part of ``1:30`` is: a minute, or an hour.
+    """
     match = _ISO_DURATION.fullmatch(text)
     if match and any(match.groups()):
         each = [float((part or "0").replace(",", ".")) for part in match.groups()]
@@ -302,6 +306,8 @@ def duration_text(text: str, style: Style) -> float:
     match = _CLOCK.fullmatch(text)
     if match:
         days, hours, minutes, seconds = match.groups()
+        if days is None and hours is None:
+            return int(minutes) * first_s + float(seconds.replace(",", ".")) * first_s / 60.0
         whole = (int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes)
         return whole * 60.0 + float(seconds.replace(",", "."))
     pieces = _PIECE.findall(text)
@@ -317,7 +323,7 @@ def duration_text(text: str, style: Style) -> float:
     raise ValueError(text)
 
 
-def durations(column: pa.Array, style: Style, unit: str | None) -> Read:
+def durations(column: pa.Array, style: Style, unit: str | None, first_s: float = 60.0) -> Read:
     """Read a column of durations; bare numbers are in ``unit``, by default seconds."""
     factor = UNITS[unit][1] if unit else 1.0
     if pa.types.is_duration(column.type):
@@ -334,6 +340,6 @@ def durations(column: pa.Array, style: Style, unit: str | None) -> Read:
     def one(value: str) -> float:
         if _NUMBER.fullmatch(value):
             return number_text(value, style) * factor
-        return duration_text(value, style)
+        return duration_text(value, style, first_s)
 
     return _finite(_each(text, one))
