@@ -157,8 +157,9 @@ def load(path: str | Sequence[str], given: Given) -> Trace:
             **given.options,
             **({"scale": given.scale} if given.scale else {}),
         )
+    lossless = trace.meta.get("lossless") or ()
     for word in trace.warnings:
-        if given.strict:
+        if given.strict and word not in lossless:
             shown = path if isinstance(path, str) else path[0]
             raise RecoveredInput(
                 f"{shown}: {word}", hint="without --strict the rest of the trace is used"

@@ -262,8 +262,10 @@ def _prefixed(table: pa.Table, prefix: str) -> pa.Table:
 
 def _merged_meta(metas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     merged: dict[str, Any] = dict(metas[0]) if metas else {}
-    for key in ("warnings", "machines", "not_measured"):
+    for key in ("warnings", "lossless", "machines", "not_measured"):
         values = [item for meta in metas for item in meta.get(key, ())]
+        if not values and key == "lossless":
+            continue
         merged[key] = [v for i, v in enumerate(values) if v not in values[:i]]
     for key in ("dropped", "records", "segments"):
         merged[key] = sum(meta.get(key) or 0 for meta in metas)

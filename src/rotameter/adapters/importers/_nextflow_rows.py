@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rotameter.adapters.importers._nextflow_commas import ENERGY, Commas
 from rotameter.adapters.importers._nextflow_values import FIELDS, is_null, parse
 from rotameter.profiler.live.redact import redact
 
@@ -19,14 +20,12 @@ _OUTCOMES = {
     "ABORTED": "cancelled",
     "RUNNING": "running",
 }
-_COMMA = re.compile(r"\d,\d")
 _SIGNALS = 64
 _KILL = 128 + 9
 _LIMIT_EXITS = frozenset((_KILL, 140, 143, None))
 _SLACK_NS = 2 * 10**9
-ENERGY = "energy_consumption"
-"""The column of the plug-in nf-co2footprint."""
-_ENERGY = re.compile(r"([\d.,]+)\s*([munkM]?)Wh")
+_NEAR_S, _NEAR_SHARE = 2.0, 0.01
+_ENERGY = re.compile(r"([\d.]+)\s*([munkM]?)Wh")
 _PREFIX = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6}
 
 Warn = Callable[[str], None]
@@ -46,13 +45,16 @@ class Attempt:
     """Whether its times carry a zone (raw form); None where it has none."""
     guessed_start: bool = False
     """Whether the start is not the trace's but its end less realtime."""
+    beyond_s: tuple[float, float] | None = None
+    """How long it ran and how long it took in all, where that is less."""
     file: str = ""
     line: int | None = None
 
 
-def make(fields: Mapping[str, str], warn: Warn) -> Attempt:
-    """Read one row."""
-    value = _values(fields, warn)
+def make(fields: Mapping[str, str], warn: Warn, commas: Commas | None = None) -> Attempt:
+    """Read one row; ``commas`` is that of the row's file."""
+    commas = commas or Commas()
+    value = _values(fields, warn, commas)
     status = value.get("status") or ""
     outcome = _OUTCOMES.get(status, "unknown")
     process, name, tag = (value.get(c) for c in ("process", "name", "tag"))
@@ -81,24 +83,26 @@ def make(fields: Mapping[str, str], warn: Warn) -> Attempt:
     _set_times(made, value)
     _set_use(made, value)
     _set_end(made, value, status)
-    _set_energy(made, fields)
+    _set_energy(made, fields, commas)
     if outcome == "cached":
         _of_an_earlier_run(made)
     return made
 
 
-def _values(fields: Mapping[str, str], warn: Warn) -> dict[str, Any]:
+def _values(fields: Mapping[str, str], warn: Warn, commas: Commas) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for column, text in fields.items():
-        kind = FIELDS.get(column)
-        if kind is None:
+        if column not in FIELDS:
             continue
-        if "," in text and kind not in ("text", "word") and _COMMA.search(text):
-            warn("decimal comma: values such as 315,6 MB are read as 315.6 MB")
+        plain = commas.read(column, text)
+        if plain is None:
+            continue
         try:
-            found[column] = parse(column, text)
+            found[column] = parse(column, plain)
         except ValueError:
             warn(f"values of the column {column} that cannot be read are left out")
+        else:
+            commas.took(text, plain)
     return found
 
 
@@ -136,6 +140,11 @@ def _set_times(made: Attempt, value: Mapping[str, Any]) -> None:
         staging = (end - start) / 1e9 - wall
         if staging > 0:
             made.samples["staging_s"] = staging
+    whole = duration
+    if whole is None and submit is not None and end is not None:
+        whole = (end - submit) / 1e9
+    if wall is not None and whole is not None and wall - whole > max(_NEAR_S, _NEAR_SHARE * wall):
+        made.beyond_s = (wall, whole)
     row.update(submitted_ns=submit, started_ns=start, ended_ns=end)
 
 
@@ -208,17 +217,19 @@ def _censor(row: dict[str, Any]) -> None:
         row.update(peak_memory_bytes=max(known), peak_memory_kind="lower_bound")
 
 
-def _set_energy(made: Attempt, fields: Mapping[str, str]) -> None:
+def _set_energy(made: Attempt, fields: Mapping[str, str], commas: Commas) -> None:
     """Take the energy that the co2footprint plug-in computed."""
     text = fields.get(ENERGY)
-    match = _ENERGY.fullmatch(text.strip()) if text and not is_null(text) else None
-    if match is None or made.row["outcome"] == "cached":
+    plain = commas.read(ENERGY, text) if text and not is_null(text) else None
+    match = _ENERGY.fullmatch(plain.strip()) if plain else None
+    if text is None or plain is None or match is None or made.row["outcome"] == "cached":
         return
     try:
-        joules = float(match[1].replace(",", ".")) * _PREFIX[match[2]] * 3600
+        joules = float(match[1]) * _PREFIX[match[2]] * 3600
     except ValueError:
         return
     if joules < 1e18:
+        commas.took(text, plain)
         made.row.update(energy_j=joules, energy_meter="co2footprint", energy_quality="estimate")
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from rotameter.adapters.importers.times import binary_bytes, local_ns, number
 
-__all__ = ["FIELDS", "TEXTS", "Bad", "Seen", "is_null", "parse"]
+__all__ = ["FIELDS", "TEXTS", "Bad", "Seen", "is_null", "parse", "ungrouped"]
 
 FIELDS: dict[str, str] = {
     **dict.fromkeys(("task_id", "hash", "native_id", "status", "hostname"), "word"),
@@ -39,6 +39,11 @@ _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)(?:[.,](\d+))?")
 _MAX_S = 1e10
 _MAX_MS = 7_258_118_400_000
 _INT = re.compile(r"-?\d{1,18}")
+_MARKS = re.compile("[.,]")
+_GROUPED = re.compile(
+    r"(?<![\d.,:])[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:,\d{3}){2,}|(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})"
+    r"(?![\d.,])"
+)
 _NONE = 2**31 - 1  # Integer.MAX_VALUE: no exit code
 
 
@@ -55,6 +60,17 @@ def is_null(text: str) -> bool:
     (True, False)
     """
     return text.strip() in _NULLS
+
+
+def ungrouped(text: str) -> str:
+    """Take the signs between thousands out where they can be nothing else.
+
+    Examples
+    --------
+    >>> ungrouped("1,234.5 MB"), ungrouped("1.234,5 MB"), ungrouped("1,234 MB")
+    ('1234.5 MB', '1234,5 MB', '1,234 MB')
+    """
+    return _GROUPED.sub(lambda found: found[0].replace(_MARKS.findall(found[0])[0], ""), text)
 
 
 def seconds(text: str) -> float:
@@ -132,6 +148,7 @@ def _word(text: str) -> str:
     return text.strip()
 
 
+_AMOUNTS = frozenset(("mem", "time", "perc"))
 _PARSERS = {
     "word": _word,
     "text": _word,
@@ -159,15 +176,16 @@ def parse(column: str, text: str) -> object:
     """
     if is_null(text):
         return None
-    return _PARSERS[FIELDS[column]](text)
+    kind = FIELDS[column]
+    return _PARSERS[kind](ungrouped(text).replace(",", ".") if kind in _AMOUNTS else text)
 
 
 _LOOKED = 200
 _HUMAN = re.compile(r".*\d ?(?:[kKMGTPEZY]?B|ms|[smhd]|%)")
 _FORMS = {
     # What nothing can follow, in the human form.
-    "mem": re.compile(r"0|\d+(?:[.,]\d+)? ?[kKMGTPEZY]?B"),
-    "time": re.compile(r"(?:.* )?\d+(?:[.,]\d+)?m?s"),
+    "mem": re.compile(r"0|\d+(?:[.,]\d+)* ?[kKMGTPEZY]?B"),
+    "time": re.compile(r"(?:.* )?\d+(?:[.,]\d+)*m?s"),
     "perc": re.compile(r".*%"),
     "date": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"),
 }

@@ -85,6 +85,7 @@ class Builder:
         self._rejected = 0
         self._first_reject: dict[str, Any] | None = None
         self._words: dict[str, int] = {}
+        self._notes: set[str] = set()
         self._not_measured: list[str] = []
 
     # -- what importers say -------------------------------------------------------------------
@@ -98,6 +99,16 @@ class Builder:
         self._flush(table)
         self._tables[table].append(_from_columns(table, columns))
 
+    def gathered(self, table: str) -> pa.Table:
+        """Give the rows of a table so far."""
+        self._flush(table)
+        parts = self._tables[table]
+        return pa.concat_tables(parts) if parts else arrow_schema(table).empty_table()
+
+    def replace(self, table: str, column: str, values: pa.Array) -> None:
+        """Put other values into a column, one for each row of :meth:`gathered`."""
+        self._tables[table] = [_put(self.gathered(table), column, values)]
+
     def reject(self, source: str, line: int | None, reason: str) -> None:
         """Refuse one input record."""
         self._rejected += 1
@@ -109,6 +120,11 @@ class Builder:
     def warn(self, text: str, times: int = 1) -> None:
         """Say something once; the same words again are counted, as ``times``."""
         self._words[text] = self._words.get(text, 0) + times
+
+    def note(self, text: str, times: int = 1) -> None:
+        """Say how something was read of which nothing is lost: ``--strict`` lets it pass."""
+        self.warn(text, times)
+        self._notes.add(text)
 
     def not_measured(self, what: str) -> None:
         """Say what this input cannot tell."""
@@ -171,10 +187,11 @@ class Builder:
         if secrets:
             self._words["values that look like secrets were taken out"] = secrets
         out = len(tables["tasks"]) if self.records_out is None else self.records_out
-        words = [
-            f"{text} ({count:,} times)" if count > 1 else text
+        said = {
+            text: f"{text} ({count:,} times)" if count > 1 else text
             for text, count in self._words.items()
-        ]
+        }
+        words = [*said.values()]
         if self._rejected:
             words.insert(
                 0,
@@ -197,6 +214,9 @@ class Builder:
             "warnings": clean_meta([*self.meta.get("warnings", []), *words]),
             "not_measured": clean_meta([*self.meta.get("not_measured", []), *self._not_measured]),
         }
+        lossless = [text for key, text in said.items() if key in self._notes]
+        if lossless:
+            meta["lossless"] = clean_meta(lossless)
         return Trace(tables, meta)
 
     def _set_times(

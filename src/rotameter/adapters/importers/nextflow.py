@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rotameter.adapters.importers._nextflow_commas import Commas
 from rotameter.adapters.importers._nextflow_end import End, watch
 from rotameter.adapters.importers._nextflow_lines import Header, Record, find_header, records
 from rotameter.adapters.importers._nextflow_part import Part
@@ -19,6 +20,8 @@ from rotameter.adapters.importers._nextflow_values import Seen, is_null
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
 from rotameter.errors import BadInput
+from rotameter.profiler.view import short
+from rotameter.units import format_seconds, many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.inputs import InputFile
@@ -41,6 +44,8 @@ class Importer:
         self._seen: set[int] = set()
         self._twice = 0
         self._zoned: bool | None = None
+        self._commas = Commas()
+        self._beyond: list[Any] = [0]
 
     def sniff(self, head: Head) -> float:
         """Look for a header with Nextflow's columns."""
@@ -98,6 +103,7 @@ class Importer:
         """
         header, counts = None, Counter[str]()
         watched, end = watch(file)
+        self._commas.begin(lambda: (record.fields for _, record in records(file.lines())))
         for columns, record in _settled(records(watched.lines()), end, build):
             header = columns
             build.records_in += 1
@@ -106,6 +112,7 @@ class Importer:
                 build.merged += 1
                 self._twice += 1
             elif made is not None:
+                self._look(made)
                 counts[made.row["outcome"]] += 1
                 yield record.header, made
         if file.told_foreign():
@@ -114,8 +121,16 @@ class Importer:
 
     def finish(self, build: Builder) -> None:
         """Say what the format cannot tell."""
-        if self._twice:
+        self._commas.say(build)
+        if self._beyond[0]:
+            count, first, wall, whole = self._beyond
             build.warn(
+                f"realtime is longer than duration in {many(count, 'attempt')}, such as "
+                f"{short(first, 60)} ({format_seconds(wall)} and {format_seconds(whole)}): "
+                "realtime is kept"
+            )
+        if self._twice:
+            build.note(
                 "rows that are there more than once (one trace under two names, or a row "
                 f"repeated) are counted once: {self._twice:,} left out"
             )
@@ -123,6 +138,12 @@ class Importer:
         build.not_measured(
             "memory between readings: peak_rss is sampled every 1, 5 and then 30 seconds"
         )
+
+    def _look(self, made: Attempt) -> None:
+        """Note a task that ran longer than it took in all."""
+        if made.beyond_s is not None:
+            self._beyond[0] += 1
+            self._beyond[1:] = self._beyond[1:] or [made.row["task_id"], *made.beyond_s]
 
     def _again(self, record: Record, made: Attempt) -> bool:
         """Say whether this attempt came before, in any of the files.
@@ -149,7 +170,7 @@ class Importer:
         if record.reason is not None:
             build.reject(file.name, record.line, record.reason)
             return None
-        made = make(record.fields, build.warn)
+        made = make(record.fields, build.warn, self._commas)
         if made.row["task_id"] is None:
             build.reject(file.name, record.line, "neither name nor process nor an id")
             return None
@@ -231,13 +252,13 @@ def _say(header: Header, counts: Counter[str], build: Builder) -> None:
         build.not_measured("what tasks asked for: the trace has no cpus, memory, time")
     cached, killed, every = counts["cached"], counts["oom"], counts.total()
     if cached:
-        build.warn(
-            f"from the cache came {cached:,} of {every:,} tasks: their figures are those of "
+        build.note(
+            f"from the cache came {cached:,} of {many(every, 'task')}: their figures are those of "
             "an earlier run; when they ran, CPU time and bytes are left out, their durations and "
             "peaks are kept, as what the tasks need; no sum holds them"
         )
     if killed:
-        build.warn(
+        build.note(
             f"exit 137 (killed by signal 9) is taken as out of memory: {killed:,} of "
-            f"{every:,} attempts"
+            f"{many(every, 'attempt')}"
         )

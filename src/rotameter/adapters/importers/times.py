@@ -14,6 +14,7 @@ _ISO = re.compile(
 )
 _CLOCK = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)(?:[.,](\d+))?")
 _AMOUNT = re.compile(r"([+-]?\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?)\s*([KMGTPE]?)(i?B?|[bB])?", re.I)
+_THOUSANDS = re.compile(r"[1-9]\d{0,2},\d{3}(?!\d)")
 _POWER = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
@@ -49,7 +50,7 @@ def binary_bytes(text: str, unit: str = "") -> int:
     Raises
     ------
     ValueError
-        If it is none, or negative.
+        If it is none, or negative, or may be two (``1,234 MB``: nobody writes three decimals).
 
     Examples
     --------
@@ -57,7 +58,7 @@ def binary_bytes(text: str, unit: str = "") -> int:
     (1536, 4194304, 3145728)
     """
     match = _AMOUNT.fullmatch(text.strip())
-    if match is None:
+    if match is None or _THOUSANDS.match(match[1]):
         raise ValueError(f"not an amount of memory: {text[:40]!r}")
     value = float(match[1].replace(",", "."))
     power = _POWER[(match[2] or ("" if match[3] else unit)).upper()]
