@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rotameter.adapters.importers.table import Importer
+from rotameter.errors import TraceWarning
 from rotameter.testing.importers import import_bytes
 
 START = "2025-01-01T10:00:00Z"
@@ -92,3 +95,93 @@ def test_what_ended_a_task_is_told_by_its_exit_code() -> None:
     ]  # fmt: skip
     assert made[0]["signal"] == 9 and made[3]["error"] == made[4]["error"] == "weird"
     assert said == ["state 'weird' is not known"]
+
+
+# -- totals ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "job_id,name,start,end,elapsed (s)\n1,a,{s},,10\n2,b,{s},,20\nTotal,,,,30\n",
+        "job_id,name,start,end,elapsed (s)\n1,a,{s},,10\n2,b,{s},,20\n,Grand total:,,,31\n",
+        "job_id,elapsed (s)\n1,10\n2,20\nsum,30\n",
+        "job_id,elapsed (s)\nTotal,30\n1,10\n2,20\n",
+        "job_id,elapsed (s)\n1,10\n2,20\nTotal,30\nAverage,15\n",
+        "job_id,name,elapsed (s)\n1,a,10\n2,b,20\n,,30\n",
+        "task_id,group,wall_s\n1,a,10\n2,b,20\nTotal,,30\n",
+    ],
+)
+def test_a_row_of_totals_is_no_task(text: str) -> None:
+    trace = import_bytes(Importer, {"t.csv": text.format(s=START).encode()})
+    assert trace.table("tasks")["wall_s"].to_pylist() == [10.0, 20.0]
+    reasons = trace.table("rejects")["reason"].to_pylist()
+    assert set(reasons) == {"a row of totals, not a task"}
+    assert any("is a row of totals, not a task: it is refused" in word for word in trace.warnings)
+    count = trace.meta["importer"]["records"]
+    assert count["in"] == 2 + len(reasons) and count["rejected"] == len(reasons)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "job_id,start,elapsed (s)\n1,{s},10\n2,{s},20\ntotal,{s},30\n",
+        "job_id,name,elapsed (s)\n1,a,10\n2,b,20\n3,total,7\n",
+        "job_id,elapsed (s)\n1,10\ntotal,30\n2,20\n",
+        "job_id,name,elapsed (s)\n1,a,10\n2,b,20\n3,,30\n",
+        "job_id,name,elapsed (s)\n1,a,10\n,,20\n,,30\n",
+        "job_id,elapsed (s)\n1,10\n,10\n",
+        "job_id,start,elapsed (s),state\n1,{s},10,ok\n2,{s},20,ok\ntotal,,,PENDING\n",
+    ],
+)
+def test_what_may_be_a_task_stays_one(text: str) -> None:
+    made, said = read(text.format(s=START))
+    assert len(made) == text.count("\n") - 1 and not any("totals" in word for word in said)
+
+
+def test_totals_of_a_table_of_many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rotameter.adapters.importers import _table_rows
+
+    monkeypatch.setattr(_table_rows, "CHUNK_ROWS", 2)
+    rows = "".join(f"{i},{i}\n" for i in range(1, 6))
+    made, said = read(f"job_id,elapsed (s)\n{rows}Total,15\n")
+    assert [row["wall_s"] for row in made] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert any("line 7 is a row of totals" in word for word in said)
+
+
+# -- retries ---------------------------------------------------------------------------------------
+
+_TRIES = (
+    "1,a,2025-01-01T10:10:00Z,2025-01-01T10:20:00Z,COMPLETED\n"
+    "2,a,2025-01-01T10:00:00Z,2025-01-01T10:01:00Z,COMPLETED\n"
+    "1,a,2025-01-01T10:05:00Z,2025-01-01T10:07:00Z,FAILED\n"
+    "1,a,2025-01-01T10:00:00Z,2025-01-01T10:05:00Z,FAILED\n"
+)
+
+
+def test_retries_are_numbered_by_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rotameter.adapters.exporters.wfformat import Exporter
+    from rotameter.adapters.importers import _table_rows
+
+    text = "job_id,name,start,end,state\n" + _TRIES
+    for rows in (1, 20_000):
+        monkeypatch.setattr(_table_rows, "CHUNK_ROWS", rows)
+        made, _ = read(text)
+        assert [row["attempt"] for row in made] == [3, 1, 2, 1]
+    trace = import_bytes(Importer, {"t.csv": text.encode()})
+    with pytest.warns(TraceWarning, match="2 earlier attempts are left out"):
+        Exporter().write(trace, str(tmp_path / "w.json"))
+    tasks = json.loads((tmp_path / "w.json").read_text())["workflow"]["execution"]["tasks"]
+    assert sorted(task["runtimeInSeconds"] for task in tasks) == [60.0, 600.0]
+
+
+def test_retries_without_starts_or_with_numbers_of_their_own_keep_them() -> None:
+    made, _ = read("job_id,wall_s\n1,5\n1,6\n")
+    assert [row["attempt"] for row in made] == [1, 2]
+    head = "job_id,name,start,end,state\n"
+    made, _ = read(f"{head}{_TRIES}1,a,,,FAILED\n")
+    assert [row["attempt"] for row in made] == [1, 1, 2, 3, 4]
+    made, _ = read("job_id,start,wall_s,attempt\n1,2025-01-02,5,1\n1,2025-01-01,6,2\n")
+    assert [row["attempt"] for row in made] == [1, 2]
+    made, _ = read("task_id,started_ns,wall_s\na,9000000000,1\na,5000000000,2\n")
+    assert [row["attempt"] for row in made] == [2, 1]

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from rotameter.adapters.importers import _table_schema as own
+from rotameter.adapters.importers._table_attempts import by_start
 from rotameter.adapters.importers._table_convert import Converter, Made
 from rotameter.adapters.importers._table_detect import (
     Settings,
@@ -34,6 +36,7 @@ from rotameter.adapters.importers._table_rows import (
     records_to_chunks,
 )
 from rotameter.adapters.importers._table_secrets import safe_name
+from rotameter.adapters.importers._table_totals import NO_TASK, Totals
 from rotameter.adapters.importers._table_values import Style
 from rotameter.errors import BadInput, UsageError
 from rotameter.profiler.live.redact import redact
@@ -63,6 +66,8 @@ class Importer:
         self._pairs: dict[tuple[str | None, int], tuple[str | None, int]] = {}
         self._stems: dict[str, int] = {}
         self._flags: list[Converter] = []
+        # Rows of each part of ``tasks``, and whether we number their attempts.
+        self._parts: list[tuple[int, bool]] = []
         self._out = 0
         self._other = False
         self._save: Path | None = None
@@ -90,7 +95,7 @@ class Importer:
             raise BadInput(f"{file.name}: {text}", hint="name its columns with --map") from None
 
     def finish(self, build: Builder) -> None:
-        """Settle the zone of the times; save the mapping."""
+        """Settle the zone of the times, and which attempt came first; save the mapping."""
         zoned = any(one.zoned for one in self._flags)
         local = any(one.local for one in self._flags)
         if local and zoned:
@@ -102,6 +107,22 @@ class Importer:
             build.records_out = self._out
         if self._save is not None and self._flags:
             _save(self._flags[0], self._save)
+        if any(counted for _, counted in self._parts):
+            self._order(build)
+
+    def _order(self, build: Builder) -> None:
+        """Put attempts in the order of their starts, now that all are there."""
+        tasks = build.gathered("tasks")
+        sizes, counted = zip(*self._parts, strict=True)
+        if len(tasks) != sum(sizes):
+            return
+        rows, numbers = by_start(
+            tasks["task_id"], tasks["started_ns"], np.repeat(np.array(counted, dtype=bool), sizes)
+        )
+        if len(rows):
+            attempts = tasks["attempt"].to_numpy().copy()
+            attempts[rows] = numbers
+            build.replace("tasks", "attempt", pa.array(attempts, pa.int64()))
 
     # -- one file -----------------------------------------------------------------------------
 
@@ -135,12 +156,15 @@ class Importer:
             build.meta["engine"] = mapping.engine
         good = 0
         rejected = ""
+        totals = None if shape.kind in NATIVE else Totals()
         while first is not None:
-            chunk = _enrich(first, mapping.name)
+            chunk, after = _enrich(first, mapping.name), next(chunks, None)
             made = converter.convert(chunk)
+            if totals is not None:
+                self._totals(totals, made.columns, chunk, made.wrong, after is None, build)
             good += self._add(file, build, label, chunk, made)
             rejected = rejected or next(iter(made.wrong.values()), "")
-            first = next(chunks, None)
+            first = after
         if not good and rejected:
             shown = redact(rejected)
             raise BadInput(
@@ -182,8 +206,14 @@ class Importer:
         """Read a table that has the schema's own columns, to the letter."""
         table = converter.table
         self._other |= table != "tasks"
+        totals = (
+            None if table != "tasks" or "source" in (first.columns if first else ()) else Totals()
+        )
         while first is not None:
             made, wrong = converter.convert(first)
+            after = next(chunks, None)
+            if totals is not None:
+                self._totals(totals, made, first, wrong, after is None, build)
             build.records_in += len(first.lines)
             for row, reason in wrong.items():
                 build.reject(file.name, int(first.lines[row]), reason)
@@ -196,12 +226,29 @@ class Importer:
                 rows = pa.array(keep)
                 kept = {n: column.take(rows) for n, column in made.items()} if wrong else made
                 build.extend(table, kept)
-            first = next(chunks, None)
+                if table == "tasks":
+                    numbered = first.columns.keys() & {"attempt", "run_id"}
+                    self._parts.append((len(keep), not numbered))
+            first = after
         if build.records_in == before and table == "tasks":
             build.warn(redact(f"{file.name} has columns and no rows"))
         _unread(list(converter.left), build)
         if converter.relative:
             build.meta["time_base"] = "relative_ns"
+
+    def _totals(
+        self,
+        totals: Totals,
+        columns: dict[str, Any],
+        chunk: Chunk,
+        wrong: dict[int, str],
+        last: bool,
+        build: Builder,
+    ) -> None:
+        """Refuse rows of totals, and say so."""
+        for row in totals.see(columns, len(chunk.lines), last=last):
+            wrong[row] = NO_TASK
+            build.warn(f"line {chunk.lines[row]:,} is {NO_TASK}: it is refused")
 
     def _add(self, file: InputFile, build: Builder, label: str, chunk: Chunk, made: Made) -> int:
         """Hand the good rows on; number the attempts of equal ids."""
@@ -227,6 +274,7 @@ class Importer:
         if made.features:
             columns["features"] = _features(made, keep, columns.get("features"))
         build.extend("tasks", columns)
+        self._parts.append((len(keep), said is None))
         if made.edges:
             pairs = [(n, up) for n, row in zip(names, keep, strict=True) for up in made.edges[row]]
             if pairs:
