@@ -98,6 +98,8 @@ def test_peaks_of_a_trace_at_the_limit_or_of_a_page_cache_carry_nothing() -> Non
     for rows in (at_limit, cached):
         (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
         assert "upper bounds" in made.keep
+        source = "as large as the request" if rows is at_limit else "page cache"
+        assert f"6 peaks are upper bounds: {source}" in made.reason and made.at_most == 6
     dead = {"task_id": "x", "group": "g", "outcome": "oom", "requested_memory_bytes": 3 * 10**9}
     fine = [{**row, "task_id": str(k), "peak_memory_kind": "exact"} for k in range(6)]
     (made,) = advise(from_trace(Trace.from_tables({"tasks": [*fine, dead]})))
@@ -137,18 +139,33 @@ def test_what_was_not_asked_by_all_is_not_summed() -> None:
     ("needs", "more", "said"),
     [
         ([1.0] * 9, {}, "the largest of 9 runs used 1 GB; 10 % is added"),
-        ([1.0] * 995 + [9.0] * 5, {}, "all but 5 of 1,000 runs used at most 1 GB"),
-        ([1.0] * 10 + [1.2] * 10, {}, "needs grew by 20 %"),
+        ([1.0] * 995 + [9.0] * 5, {},
+         "all but 5 of 1,000 runs used 1 GB or less; 10 % is added; the others run again"),
+        ([1.0] * 10 + [1.2] * 10, {}, "second, so 20 % is added once more"),
         ([1.0] * 9, {"killed": ((0, 4 * GB), (0, 3 * GB))},
          "2 attempts ran out of memory with up to 4 GB, so more than that is asked for"),
-        ([1.0] * 9, {"at_most": np.arange(9) < 1}, "1 of the peaks is an upper bound"),
-        ([63.0] * 9, {}, "no machine has more than 64 GB"),
+        ([1.0] * 9, {"at_most": np.arange(9) < 1},
+         "1 peak is an upper bound: as large as the request"),
+        ([63.0] * 9, {}, "no more than a machine's 64 GB"),
         ([1.0] * 4, {"killed": ((0, 4 * GB),)},
-         "keep, because fewer than 5 runs (4); 1 attempt ran out of memory with 4 GB"),
-        ([1.0] * 9, {"size": [7.0] * 9}, "keep, because all runs had the same input size (9)"),
+         "keep, because fewer than 5 runs (4 runs); 1 attempt ran out of memory with 4 GB"),
+        ([1.0] * 9, {"size": [7.0] * 9}, "keep, because all runs had the same input size (9 runs)"),
     ],
 )  # fmt: skip
 def test_the_reason_says_what_makes_the_request(needs: Any, more: Any, said: str) -> None:
     (made,) = advise(work(needs, **more), machine_bytes=64 * GB)
     assert said in made.reason
     assert (made.request_bytes is None) == made.reason.startswith("keep, because")
+
+
+def test_attempts_killed_with_an_unknown_grant_are_told_of() -> None:
+    rows = [
+        {"task_id": str(k), "group": "g", "wall_s": 1.0, "outcome": "ok",
+         "peak_memory_bytes": 10**9, "peak_memory_kind": "exact"}
+        for k in range(6)
+    ]  # fmt: skip
+    dead = [{"task_id": f"x{k}", "group": "g", "outcome": "oom"} for k in range(3)]
+    (made,) = advise(from_trace(Trace.from_tables({"tasks": [*rows, *dead]})))
+    assert (made.killed, made.killed_bytes) == (3, None)
+    assert "3 attempts ran out of memory, with how much is not known" in made.reason
+    assert made.request_bytes == pytest.approx(1.1e9)

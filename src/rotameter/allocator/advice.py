@@ -8,6 +8,7 @@ kill is that of the runs that needed more, with its exact 95 % interval (Clopper
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,7 @@ class Advice:
         Runs whose peak is an upper bound only: page cache counted, or as large as the limit.
     killed : int
     killed_bytes : float or None
-        Attempts that ran out of memory, and the most that one of them had.
+        Attempts that ran out of memory, and the most that one of them had, if known.
     enough_ratios : tuple of float
         Part of the runs that the request, and each of ``retry_bytes``, is enough for.
     used_gbh, asked_gbh, advised_gbh : float or None
@@ -151,11 +152,13 @@ def advise(
     dead: dict[int, list[float]] = {}
     for group, had in work.killed:
         dead.setdefault(group, []).append(had)
+    blind = Counter(work.killed_blind)
     made = []
     for code in np.argsort(-weight, kind="stable").tolist():
         rows = by_group[edges[code] : edges[code + 1]]
         if rows.size:
-            made.append(_of_group(work, code, rows, dead.get(code, []), max_kill, headroom, most))
+            died = (dead.get(code, []), blind[code])
+            made.append(_of_group(work, code, rows, died, max_kill, headroom, most))
     return made
 
 
@@ -163,7 +166,7 @@ def _of_group(
     work: Workload,
     code: int,
     rows: np.ndarray,
-    dead: list[float],
+    died: tuple[list[float], int],
     max_kill: float,
     headroom: float,
     most: float,
@@ -171,7 +174,7 @@ def _of_group(
     needs, wall = work.need_bytes[rows], work.wall_s[rows]
     asked = work.asked_bytes[rows]
     sizes = work.size[rows][~np.isnan(work.size[rows])]
-    basis = _basis(work, rows, dead, max_kill, headroom, most)
+    basis = _basis(work, rows, died, max_kill, headroom, most)
     request = basis.request_bytes
     retries = [min(request * RETRY**k, most) for k in (1, 2) if request < most]
     rungs = () if basis.keep else tuple(dict.fromkeys(map(float, (request, *retries))))
@@ -192,9 +195,9 @@ def _of_group(
         median_bytes=float(median),
         p95_bytes=float(p95),
         kinds=("exact",) if work.kinds is None else tuple(sorted(set(work.kinds[rows].tolist()))),
-        at_most=basis.at_most,
+        at_most=basis.counted + basis.at_limit,
         killed=basis.killed,
-        killed_bytes=max(dead, default=None),
+        killed_bytes=max(died[0], default=None),
         enough_ratios=tuple(float((needs <= rung).mean()) for rung in rungs),
         used_gbh=float(needs @ wall) / GB_HOUR,
         asked_gbh=None if np.isnan(asked).any() else float(asked @ wall) / GB_HOUR,
@@ -206,12 +209,14 @@ def _of_group(
 def _basis(
     work: Workload,
     rows: np.ndarray,
-    dead: list[float],
+    died: tuple[list[float], int],
     max_kill: float,
     headroom: float,
     most: float,
 ) -> Basis:
     """Give what a group should ask for, and what makes it that."""
+    dead, blind = died
+    counted = 0 if work.kinds is None else int((work.kinds[rows] == "upper_bound").sum())
     needs = np.sort(work.need_bytes[rows])
     sizes = work.size[rows][~np.isnan(work.size[rows])]
     base = float(needs[len(needs) - 1 - math.floor(max_kill * len(needs))])
@@ -224,8 +229,9 @@ def _basis(
         base_bytes=base,
         headroom=headroom,
         growth=growth,
-        at_most=0 if work.at_most is None else int(work.at_most[rows].sum()),
-        killed=len(dead),
+        counted=counted,
+        at_limit=0 if work.at_most is None else int(work.at_most[rows].sum()) - counted,
+        killed=len(dead) + blind,
         killed_bytes=max(dead, default=0.0),
         request_bytes=float(min(math.ceil(request), most)),
         most_bytes=most,

@@ -8,6 +8,9 @@ from rotameter.units import format_bytes, format_number, many
 
 __all__ = ["Basis", "why"]
 
+_SLIGHT = 0.005
+"""Growth below it is not told of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Basis:
@@ -21,11 +24,12 @@ class Basis:
         The need that the request holds, before anything is added.
     headroom, growth : float
         Part that is added; factor by which needs grew meanwhile.
-    at_most : int
-        Runs whose peak is an upper bound only.
+    counted, at_limit : int
+        Runs whose peak is an upper bound only: page cache or other tasks of the process are
+        counted; it is as large as the request.
     killed : int
     killed_bytes : float
-        Attempts that ran out of memory, and the most that one of them had.
+        Attempts that ran out of memory, and the most that one of them had; 0: not known.
     request_bytes, most_bytes : float
         What is advised; what the largest machine has, maybe infinite.
     keep : str
@@ -37,7 +41,8 @@ class Basis:
     base_bytes: float
     headroom: float
     growth: float
-    at_most: int
+    counted: int
+    at_limit: int
     killed: int
     killed_bytes: float
     request_bytes: float
@@ -50,45 +55,60 @@ def why(basis: Basis) -> str:
 
     Examples
     --------
-    >>> why(Basis(40, 0, 2e9, 0.1, 1.0, 0, 0, 0.0, 2.2e9, 64e9, ""))
+    >>> why(Basis(40, 0, 2e9, 0.1, 1.0, 0, 0, 0, 0.0, 2.2e9, 64e9, ""))
     'the largest of 40 runs used 2 GB; 10 % is added'
-    >>> why(Basis(3, 0, 2e9, 0.1, 1.0, 0, 1, 4e9, 4.4e9, 64e9, "fewer than 5 runs"))
-    'keep, because fewer than 5 runs (3); 1 attempt ran out of memory with 4 GB'
+    >>> why(Basis(3, 0, 2e9, 0.1, 1.0, 0, 0, 1, 4e9, 4.4e9, 64e9, "fewer than 5 runs"))
+    'keep, because fewer than 5 runs (3 runs); 1 attempt ran out of memory with 4 GB'
     """
     ran_out = ""
     if basis.killed:
         up_to = "up to " if basis.killed > 1 else ""
-        ran_out = f"{many(basis.killed, 'attempt')} ran out of memory with {up_to}"
-        ran_out += format_bytes(basis.killed_bytes)
+        had = f"with {up_to}{format_bytes(basis.killed_bytes)}" if basis.killed_bytes else ""
+        ran_out = f"{many(basis.killed, 'attempt')} ran out of memory"
+        ran_out += f" {had}" if had else ", with how much is not known"
     if basis.keep:
-        said = [f"keep, because {basis.keep} ({basis.runs:,})", ran_out]
+        said = [f"keep, because {basis.keep} ({many(basis.runs, 'run')})", ran_out, *_bounds(basis)]
         return "; ".join(part for part in said if part)
-    parts = [_base(basis)]
-    if basis.growth > 1:
-        parts.append(
-            f"needs grew by {_percent(basis.growth - 1)} from the first half of the runs to the"
-            " second, so as much is added once more"
-        )
-    if ran_out:
-        # A failure decides where the request would else not be above it.
-        lead = basis.killed_bytes >= basis.base_bytes * basis.growth
-        parts.append(f"{ran_out}{', so more than that is asked for' if lead else ''}")
+    # A failure decides where the request would else not be above it.
+    if ran_out and basis.killed_bytes >= basis.base_bytes * basis.growth:
+        parts = [f"{ran_out}, so more than that is asked for", _base(basis, added=False)]
+    else:
+        parts = [_base(basis), _grew(basis), ran_out]
     if basis.request_bytes >= basis.most_bytes:
-        parts.append(f"no machine has more than {format_bytes(basis.most_bytes)}")
-    if basis.at_most:
-        are = "is an upper bound" if basis.at_most == 1 else "are upper bounds"
-        parts.append(f"{basis.at_most:,} of the peaks {are}")
-    return "; ".join(parts)
+        parts.append(f"no more than a machine's {format_bytes(basis.most_bytes)}")
+    parts += _bounds(basis)
+    return "; ".join(part for part in parts if part)
 
 
-def _base(basis: Basis) -> str:
+def _base(basis: Basis, *, added: bool = True) -> str:
     used = format_bytes(basis.base_bytes)
-    added = f"; {_percent(basis.headroom)} is added" if basis.headroom else ""
+    more = f"; {_percent(basis.headroom)} is added" if basis.headroom and added else ""
     if not basis.over:
-        return f"the largest of {many(basis.runs, 'run')} used {used}{added}"
+        return f"the largest of {many(basis.runs, 'run')} used {used}{more}"
+    others = "the other runs" if basis.over == 1 else "the others run"
+    most = f"all but {basis.over:,} of {many(basis.runs, 'run')} used {used} or less"
+    return f"{most}{more}; {others} again with more"
+
+
+def _bounds(basis: Basis) -> list[str]:
+    """Say how many peaks are upper bounds, and why they are."""
+    return [
+        f"{many(count, 'peak')} {'is an upper bound' if count == 1 else 'are upper bounds'}:"
+        f" {source}"
+        for count, source in (
+            (basis.counted, "page cache, or other tasks of the process, are counted"),
+            (basis.at_limit, "as large as the request"),
+        )
+        if count
+    ]
+
+
+def _grew(basis: Basis) -> str:
+    if basis.growth <= 1 + _SLIGHT:
+        return ""
     return (
-        f"all but {basis.over:,} of {many(basis.runs, 'run')} used at most {used}{added},"
-        " the others run again with more"
+        "needs grew from the first half of the runs to the second, so"
+        f" {_percent(basis.growth - 1)} is added once more"
     )
 
 

@@ -54,6 +54,8 @@ class Workload:
         Peaks that are upper bounds only: of a cgroup with its page cache, or as large as the limit.
     killed : tuple of (int, float)
         (group, what it was granted) of each attempt that ended for lack of memory.
+    killed_blind : tuple of int
+        Group of each such attempt of which it is not known what it was granted.
     kinds : ndarray of str, shape (n,), optional
         How each peak was obtained; without it all are exact.
     """
@@ -69,6 +71,7 @@ class Workload:
     deps: tuple[tuple[int, int], ...] = field(default=())
     at_most: Mask | None = None
     killed: tuple[tuple[int, float], ...] = field(default=())
+    killed_blind: tuple[int, ...] = field(default=())
     kinds: NDArray[Any] | None = None
 
     def __len__(self) -> int:
@@ -151,7 +154,8 @@ def from_trace(trace: Trace, name: str = "") -> Workload:
     with np.errstate(invalid="ignore"):
         near = np.abs(peak - asked) <= AT_LIMIT * asked
     granted = np.fmax(seen.number("granted_memory_bytes"), asked)
-    dead = np.flatnonzero(seen.outcome_in("oom") & (granted > 0) & ~seen.nested)
+    killed = seen.outcome_in("oom") & ~seen.nested
+    dead, blind = (np.flatnonzero(killed & known) for known in (granted > 0, ~(granted > 0)))
     return Workload(
         name=name,
         group=seen.group[rows] % len(names),
@@ -166,6 +170,7 @@ def from_trace(trace: Trace, name: str = "") -> Workload:
             (int(group), float(had))
             for group, had in zip(seen.group[dead] % len(names), granted[dead], strict=True)
         ),
+        killed_blind=tuple((seen.group[blind] % len(names)).tolist()),
         kinds=seen.peak_kinds[rows],
     )
 

@@ -16,7 +16,7 @@ from rotameter.viz.payload import script_json
 from rotameter.viz.plotly import packed
 from rotameter.viz.progress import Progress
 from rotameter.viz.provenance import provenance_rows
-from rotameter.viz.sections.gather import SECTIONS
+from rotameter.viz.sections.gather import SECTIONS, TABLES
 from rotameter.viz.sections.path import KIND_WORDS
 from rotameter.viz.timeline import Timeline, timeline
 from rotameter.viz.wording import Wording, wording
@@ -97,7 +97,7 @@ def render(
     >>> page.startswith("<!DOCTYPE html>"), "Nothing ran." in page
     (True, True)
     """
-    with Progress(len(SECTIONS) + 3) as bar:
+    with Progress(len(SECTIONS) + len(TABLES) + 3) as bar:
         document = findings_document(trace, verdict, bar.step, advice=advice)
         if facts is not None:
             facts.update(document)

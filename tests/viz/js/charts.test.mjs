@@ -74,6 +74,19 @@ test("requests are lines across their row, unequal ones from least to most", () 
   assert.match(data[2].hovertext[0], /granted 8.00 GB/);
 });
 
+test("what to ask for is a dotted line, and inside the axis", () => {
+  const peak = { min: 1e9, q25: 2e9, median: 3e9, q75: 4e9, p95: 5e9, max: 6e9 };
+  const group = (advised_bytes) => ({ group: "g", known: 4, lower_bounds: 0, peak_bytes: peak, requested_bytes: null, used_ratio: null, advised_bytes });
+  const { data, layout } = memoryFigure({ granted: false, groups: [group(null), group(9e9)] }, theme);
+  const dotted = data.find((trace) => trace.line && trace.line.dash === "dot");
+  assert.deepEqual(dotted.x, [9e9, 9e9, null]);
+  assert.ok(dotted.y.slice(0, 2).every((y) => Math.round(y) === 1));
+  assert.ok(layout.xaxis.range[1] >= 9e9);
+  assert.match(data[1].hovertext[1], /ask for 9.00 GB/);
+  const none = memoryFigure({ granted: false, groups: [group(null)] }, theme);
+  assert.ok(!none.data.some((trace) => trace.line && trace.line.dash === "dot"));
+});
+
 test("ticks are round and cover the values", () => {
   const { tickvals, range } = byteTicks(0, 7.3e9, false);
   assert.deepEqual(tickvals.slice(0, 3), [0, 2e9, 4e9]);

@@ -154,10 +154,23 @@ export function memoryFigure(memory, theme) {
       const r = g.requested_bytes;
       if (r) lines.push(`${memory.granted ? "granted" : "requested"} ${r.min === r.max ? sizeText(r.max) : `${sizeText(r.min)} to ${sizeText(r.max)}`}`);
       if (g.used_ratio !== null) lines.push(`half use less than ${percent(g.used_ratio)} of it`);
+      if (g.advised_bytes) lines.push(`ask for ${sizeText(g.advised_bytes)}`);
       return lines.join("<br>");
     }),
   });
-  const values = groups.flatMap((g) => [g.peak_bytes.median, g.peak_bytes.max, g.requested_bytes ? g.requested_bytes.max : 0]).filter((v) => v > 0);
+  const advised = groups.flatMap((g, i) => (g.advised_bytes ? [[g.advised_bytes, i]] : []));
+  if (advised.length) {
+    data.push({
+      type: "scatter",
+      mode: "lines",
+      name: "to ask for (see Sizing)",
+      x: advised.flatMap(([bytes]) => [bytes, bytes, null]),
+      y: advised.flatMap(([, i]) => [i - 0.38, i + 0.38, null]),
+      line: { color: theme.ink, width: 2.5, dash: "dot" },
+      hoverinfo: "skip",
+    });
+  }
+  const values = groups.flatMap((g) => [g.peak_bytes.median, g.peak_bytes.max, g.requested_bytes ? g.requested_bytes.max : 0, g.advised_bytes || 0]).filter((v) => v > 0);
   const most = Math.max(...values, 1);
   const log = most / Math.max(Math.min(...values), 1) > 200;
   const least = Math.max(Math.min(...values, ...groups.map((g) => g.peak_bytes.min).filter((v) => v > 0)), 1);

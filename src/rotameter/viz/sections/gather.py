@@ -9,12 +9,13 @@ from rotameter.viz.sections.flow import data_flow
 from rotameter.viz.sections.io import io_over_time
 from rotameter.viz.sections.path import path_of_run
 from rotameter.viz.sections.requests import memory_requests
+from rotameter.viz.sections.sizing import sizing
 from rotameter.viz.sections.waste import what_was_held
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
 
-__all__ = ["BROKEN", "SECTIONS", "TITLES", "sections"]
+__all__ = ["BROKEN", "SECTIONS", "TABLES", "TITLES", "sections"]
 
 BROKEN = "could not be made"
 SECTIONS: dict[str, Callable[[Trace], dict[str, Any] | str]] = {
@@ -24,12 +25,18 @@ SECTIONS: dict[str, Callable[[Trace], dict[str, Any] | str]] = {
     "io": io_over_time,
     "waste": what_was_held,
 }
+"""Those that are drawn; their facts go to the browser."""
+
+TABLES: dict[str, Callable[[Trace], dict[str, Any] | str]] = {"sizing": sizing}
+"""Those that are a table and no drawing."""
+
 TITLES = {
     "flow": "Data flow",
     "critical_path": "Critical path",
     "memory_requests": "Memory: request against peak",
     "io": "Reading and writing over time",
     "waste": "What was held, and where it went",
+    "sizing": "Sizing: what to ask for, and why",
 }
 
 
@@ -53,7 +60,7 @@ def sections(trace: Trace, say: Callable[[str], None] = lambda _: None) -> dict[
     """
     made: dict[str, Any] = {}
     left_out = []
-    for name, make in SECTIONS.items():
+    for name, make in {**SECTIONS, **TABLES}.items():
         say(TITLES[name].lower())
         try:
             facts = make(trace)
@@ -62,4 +69,16 @@ def sections(trace: Trace, say: Callable[[str], None] = lambda _: None) -> dict[
         if isinstance(facts, str):
             left_out.append({"section": name, "title": TITLES[name], "reason": facts})
         made[name] = None if isinstance(facts, str) else facts
+    if made["memory_requests"] is not None:
+        _advised(made["memory_requests"]["groups"], (made["sizing"] or {"groups": []})["groups"])
     return {**made, "left_out": left_out}
+
+
+def _advised(drawn: list[dict[str, Any]], sized: list[dict[str, Any]]) -> None:
+    """Put what each group should ask for beside its peaks: the drawing shows both."""
+    known: dict[str | None, int | None] = {}
+    for row in sized:
+        # Long names are clipped: of two that then read alike neither is known.
+        known[row["group"]] = None if row["group"] in known else row["request_bytes"]
+    for row in drawn:
+        row["advised_bytes"] = known.get(row["group"])

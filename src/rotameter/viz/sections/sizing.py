@@ -1,0 +1,107 @@
+"""Sizing: what memory each task group should ask for, and why; as ``rotameter size`` says it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rotameter.profiler.view import view
+from rotameter.viz.formats import clip
+from rotameter.viz.tables import joint_kind
+
+if TYPE_CHECKING:
+    from rotameter.allocator.advice import Advice
+    from rotameter.profiler.trace import Trace
+
+__all__ = ["HEADROOM", "MAX_KILL", "sizing"]
+
+MAX_KILL, HEADROOM = 0.01, 0.1
+"""As the command has them where nothing else is said."""
+
+
+def sizing(trace: Trace) -> dict[str, Any] | str:
+    """Give what each task group should ask for in memory, and why.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    dict or str
+        ``groups``: one row a group, those that held most first, from
+        :func:`~rotameter.allocator.advice.advise`; sums over the groups that have both sides; or
+        why there is none.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> tasks = [{"task_id": str(i), "group": "g", "outcome": "ok", "wall_s": 3600.0,
+    ...           "peak_memory_bytes": 10**9, "peak_memory_kind": "exact",
+    ...           "requested_memory_bytes": 10**10} for i in range(9)]
+    >>> made = sizing(Trace.from_tables({"tasks": tasks}))
+    >>> made["groups"][0]["request_bytes"], made["asked_gbh"], made["advised_gbh"]
+    (1100000000, 90.0, 9.9)
+    """
+    from rotameter.allocator.advice import FEWEST, advise
+    from rotameter.allocator.trials import machine_bytes
+    from rotameter.allocator.workload import from_trace
+
+    work = from_trace(trace)
+    if not len(work):
+        known = ~np.isnan(view(trace).task_memory)
+        if not known.any():
+            return "no peak of memory was recorded, so there is nothing to size requests from"
+        return "no completed task has both a peak of memory (not only a lower bound) and a duration"
+    most = machine_bytes(work)
+    advice = advise(work, max_kill=MAX_KILL, headroom=HEADROOM, machine_bytes=most)
+    both = [(a, b) for a, b in ((x.asked_gbh, x.advised_gbh) for x in advice) if a and b]
+    return {
+        "max_kill_ratio": MAX_KILL,
+        "headroom_ratio": HEADROOM,
+        "machine_bytes": round(most),
+        "fewest_runs": FEWEST,
+        "runs": len(work),
+        "advised_groups": sum(one.request_bytes is not None for one in advice),
+        "larger_groups": sum(map(_asks_more, advice)),
+        "compared_groups": len(both),
+        "asked_gbh": math.fsum(a for a, _ in both) if both else None,
+        "advised_gbh": math.fsum(b for _, b in both) if both else None,
+        "groups": [_row(one) for one in advice],
+    }
+
+
+def _asks_more(one: Advice) -> bool:
+    asked, advised = one.asked_bytes, one.request_bytes
+    return asked is not None and advised is not None and advised > asked
+
+
+def _row(one: Advice) -> dict[str, Any]:
+    kinds = set(one.kinds) | ({"upper_bound"} if one.at_most else set())
+    return {
+        "group": None if one.group == "(unnamed)" else clip(one.group, 200),
+        "runs": one.runs,
+        "median_bytes": _whole(one.median_bytes),
+        "p95_bytes": _whole(one.p95_bytes),
+        "most_bytes": _whole(one.most_bytes),
+        "peak_kind": "upper_bound" if one.at_most == one.runs else joint_kind(kinds),
+        "upper_bounds": one.at_most,
+        "killed_for_memory": one.killed,
+        "killed_bytes": _whole(one.killed_bytes),
+        "asked_bytes": _whole(one.asked_bytes),
+        "request_bytes": _whole(one.request_bytes),
+        "retry_bytes": [round(value) for value in one.retry_bytes],
+        "enough_ratios": list(one.enough_ratios),
+        "kill_ratio": one.kill_ratio,
+        "kill_interval95": None if one.kill_interval is None else list(one.kill_interval),
+        "used_gbh": one.used_gbh,
+        "asked_gbh": one.asked_gbh,
+        "advised_gbh": one.advised_gbh,
+        "reason": one.reason,
+    }
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)

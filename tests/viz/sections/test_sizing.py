@@ -1,0 +1,213 @@
+"""The sizing section: the numbers of `rotameter size`, why, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+from tests.support.synthetic import HOSTILE
+
+from rotameter.cli.size import size
+from rotameter.profiler.trace import Trace
+from rotameter.values import Verdict
+from rotameter.viz.report import findings_document, render
+from rotameter.viz.sections import gather
+from rotameter.viz.sections.sizing import sizing
+
+SCHEMA = json.loads((resources.files("rotameter.viz") / "findings.schema.json").read_text())
+GB = 10**9
+RUN = Verdict("A run.", "ok")
+SAME = (
+    "group", "runs", "asked_bytes", "request_bytes", "retry_bytes", "kill_ratio",
+    "enough_ratios", "asked_gbh", "advised_gbh", "used_gbh", "reason",
+)  # fmt: skip
+
+
+def runs(group: str, needs: list[float], asked: float | None = 16, **more: Any) -> list[Any]:
+    """Make completed tasks of a group; GB."""
+    row = {"group": group, "outcome": "ok", "wall_s": 3600.0, "peak_memory_kind": "exact"}
+    if asked is not None:
+        row["requested_memory_bytes"] = round(asked * GB)
+    return [
+        {**row, "task_id": f"{group}-{k}", "peak_memory_bytes": round(need * GB), **more}
+        for k, need in enumerate(needs)
+    ]
+
+
+def made(tasks: list[Any]) -> dict[str, Any]:
+    found = sizing(Trace.from_tables({"tasks": tasks}))
+    assert isinstance(found, dict), found
+    return found
+
+
+def section(page: str) -> str:
+    (found,) = re.findall(r'<section id="sizing".*?</section>', page, re.S)
+    return str(found)
+
+
+def text(page: str) -> str:
+    """Give what a page shows with scripts off."""
+
+    class Reader(HTMLParser):
+        words = ""
+        raw = 0
+
+        def handle_starttag(self, tag: str, attrs: Any) -> None:
+            self.raw += tag in ("script", "style")
+
+        def handle_endtag(self, tag: str) -> None:
+            self.raw -= tag in ("script", "style")
+
+        def handle_data(self, data: str) -> None:
+            self.words += "" if self.raw else data + " "
+
+    reader = Reader()
+    reader.feed(page)
+    return re.sub(r"\s+", " ", reader.words)
+
+
+def test_the_numbers_are_those_of_the_command(tmp_path: Path) -> None:
+    head = "task_id\tname\tstatus\tmemory\tpeak_rss\trealtime\n"
+    lines = [
+        f"{k}\t{'load' if k % 3 else 'train'} ({k})\tCOMPLETED\t8 GB\t"
+        f"{1 + k % 5 / 10} GB\t{60 + k}s\n"
+        for k in range(60)
+    ]
+    path = tmp_path / "trace.txt"
+    path.write_text(head + "".join(lines))
+    out = CliRunner().invoke(size, [str(path), "--json"], standalone_mode=False)
+    told = json.loads(out.stdout)["advice"][0]["groups"]
+    import rotameter
+
+    shown = sizing(rotameter.open(path))
+    assert isinstance(shown, dict)
+    assert len(shown["groups"]) == len(told) == 2
+    for row, one in zip(shown["groups"], told, strict=True):
+        for name in SAME:
+            assert row[name] == one[name], name
+        assert row["kill_interval95"] == one["kill_interval"]
+
+
+def test_the_page_says_what_to_ask_for_the_chances_what_is_held_and_why() -> None:
+    tasks = runs("bwa", [2.0] * 995 + [9.0] * 5) + runs("sort", [1.0] * 3)
+    tasks.append({**runs("bwa", [1.0])[0], "task_id": "dead", "outcome": "oom",
+                  "requested_memory_bytes": GB, "peak_memory_kind": "lower_bound"})  # fmt: skip
+    trace = Trace.from_tables({"tasks": tasks})
+    document = findings_document(trace, RUN)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    shown = text(section(render(trace, RUN)))
+    for piece in (
+        "A request is advised for 1 of 2 groups. With it",
+        "1,000 +1 killed",
+        "2.2 GB for all but 0.5 %",
+        "4.4 GB for all but 0.5 %",
+        "8.8 GB for all but 0.5 %",
+        "0.5 % 0.2 % to 1.2 %",
+        "16,000 GB·h 87 % unused",
+        "All but 5 of 1,000 runs used 2 GB or less; 10 % is added; the others run again with more;"
+        " 1 attempt ran out of memory with 1 GB.",
+        "keep",
+        "Keep, because fewer than 5 runs (3 runs).",
+        "rotameter size TRACE",
+    ):
+        assert piece in shown, piece
+    row = document["sizing"]["groups"][0]
+    assert (row["runs"], row["killed_for_memory"], row["killed_bytes"]) == (1000, 1, GB)
+    assert document["sizing"]["asked_gbh"] == pytest.approx(16_000)
+    by_name = {one["group"]: one for one in document["memory_requests"]["groups"]}
+    assert by_name["bwa"]["advised_bytes"] == row["request_bytes"]
+    assert by_name["sort"]["advised_bytes"] is None
+
+
+def test_without_memory_one_line_says_what_is_missing() -> None:
+    bare = [{"task_id": str(k), "group": "g", "outcome": "ok", "wall_s": 1.0} for k in range(9)]
+    page = render(Trace.from_tables({"tasks": bare}), RUN)
+    assert 'id="sizing"' not in page and 'href="#sizing"' not in page
+    assert "Sizing: what to ask for, and why: no peak of memory was recorded" in text(page)
+    dead = runs("g", [1.0] * 9, outcome="oom", peak_memory_kind="lower_bound")
+    assert "no completed task" in str(sizing(Trace.from_tables({"tasks": dead})))
+    assert "no peak" in str(sizing(Trace.from_tables({})))
+
+
+@pytest.mark.parametrize(
+    ("more", "asked", "kind", "why"),
+    [
+        ({"peak_memory_kind": "upper_bound"}, 16, "upper_bound", "page cache"),
+        ({}, 1.0, "upper_bound", "as large as the request"),
+        ({"features": {"input_bytes": 5.0}}, 16, "exact", "the same input size"),
+        ({"peak_memory_kind": "sampled"}, None, "sampled", ""),
+    ],
+)
+def test_what_only_bounds_are_known_of_is_kept(more: Any, asked: Any, kind: str, why: str) -> None:
+    found = made(runs("g", [1.0] * 9, asked, **more))
+    (row,) = found["groups"]
+    assert row["peak_kind"] == kind and why in row["reason"]
+    assert (row["request_bytes"] is None) == bool(why)
+    assert (found["asked_gbh"], found["compared_groups"]) == (None, 0)
+    if why:
+        assert row["reason"].startswith("keep, because")
+        shown = section(
+            render(Trace.from_tables({"tasks": runs("g", [1.0] * 9, asked, **more)}), RUN)
+        )
+        assert "No group’s request should be changed" in shown
+        assert ("≤ " in shown.split("tbody>")[1]) == (kind == "upper_bound")
+
+
+def test_a_group_that_asks_for_too_little_is_counted() -> None:
+    found = made(runs("g", [3.0] * 9, asked=3.2))
+    assert found["larger_groups"] == 1 and found["advised_gbh"] > found["asked_gbh"]
+    page = render(Trace.from_tables({"tasks": runs("g", [3.0] * 9, asked=3.2)}), RUN)
+    assert "1 should ask for more than it does." in text(section(page))
+
+
+def test_hostile_names_stay_text() -> None:
+    tasks = [one for k, odd in enumerate(HOSTILE) for one in runs(f"{odd}{k}", [1.0] * 6)]
+    shown = section(render(Trace.from_tables({"tasks": tasks}), RUN))
+    assert (
+        "<script" not in shown
+        and "<img" not in shown
+        and "onerror=" not in re.sub(r'title="[^"]*"|>[^<]*<', "", shown)
+    )
+    for hidden in ("\u202e", "\u2066", "\u2028", "\x1b", "\x00"):
+        assert hidden not in shown
+
+
+def test_a_task_without_a_group_has_no_name_made_up() -> None:
+    tasks = runs("g", [1.0] * 6)
+    for one in tasks:
+        del one["group"]
+    assert made(tasks)["groups"][0]["group"] is None
+    assert "not recorded" in section(render(Trace.from_tables({"tasks": tasks}), RUN))
+
+
+def test_two_thousand_groups_keep_the_page_small() -> None:
+    tasks = [one for k in range(2000) for one in runs(f"group-{k:04}", [1.0] * 6, asked=8)]
+    trace = Trace.from_tables({"tasks": tasks})
+    shown = section(render(trace, RUN))
+    assert "The first 100 of 2,000 groups" in shown
+    assert shown.count('class="why"') == 100 and len(shown) < 150_000
+    assert len(findings_document(trace, RUN)["sizing"]["groups"]) == 2000
+
+
+def test_a_broken_section_leaves_the_memory_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(trace: Trace) -> dict[str, Any]:
+        raise KeyError("x")
+
+    monkeypatch.setitem(gather.TABLES, "sizing", broken)
+    found = gather.sections(Trace.from_tables({"tasks": runs("g", [1.0] * 6)}))
+    assert found["sizing"] is None
+    assert found["memory_requests"]["groups"][0]["advised_bytes"] is None
+
+
+def test_names_that_read_alike_when_clipped_get_no_line() -> None:
+    names = [f"a{'x' * 300}{k}{'y' * 200}" for k in (1, 2)]
+    tasks = [one for name in names for one in runs(name, [1.0] * 6)]
+    found = gather.sections(Trace.from_tables({"tasks": tasks}))
+    assert [row["advised_bytes"] for row in found["memory_requests"]["groups"]] == [None, None]
