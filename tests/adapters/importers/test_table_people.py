@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from rotameter.adapters.importers import reading
 from rotameter.adapters.importers.table import Importer
 from rotameter.errors import TraceWarning
 from rotameter.testing.importers import import_bytes
+from rotameter.values import Head
 
 START = "2025-01-01T10:00:00Z"
 
@@ -185,3 +190,62 @@ def test_retries_without_starts_or_with_numbers_of_their_own_keep_them() -> None
     assert [row["attempt"] for row in made] == [1, 2]
     made, _ = read("task_id,started_ns,wall_s\na,9000000000,1\na,5000000000,2\n")
     assert [row["attempt"] for row in made] == [2, 1]
+
+
+# -- signs, stamps and numbers that are none -------------------------------------------------------
+
+
+@pytest.mark.parametrize("sign", [";", ",", "\t", "^", "#"])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_the_sign_between_columns_that_a_first_line_names(sign: str, quote: str) -> None:
+    lines = [f"{quote}sep={sign}{quote}", "job_id,name,elapsed (s)", "1,a,10", "2,b,soon", "3,c"]
+    text = "\r\n".join([lines[0], *(line.replace(",", sign) for line in lines[1:])]) + "\r\n"
+    assert Importer().sniff(Head("t.csv", text.encode())) >= reading.SURE
+    trace = import_bytes(Importer, {"t.csv": b"\xef\xbb\xbf" + text.encode()})
+    assert trace.table("tasks")["wall_s"].to_pylist() == [10.0]
+    assert trace.table("rejects")["line"].to_pylist() == [5, 4]
+    made, _ = read(text, columns="id,name,wall", map=["wall=wall:s"])
+    assert [row["wall_s"] for row in made] == [10.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("2025-02-30 10:00:00", "there is no such day"),
+        ("31.02.2025", "there is no such day"),
+        ("2025-02-03 25:00:00", "there is no such time of day"),
+        ("9999-12-31 00:00:00", "years from 1970 to 2261 can be held"),
+        ("0001-01-01T00:00:00Z", "years from 1970 to 2261 can be held"),
+    ],
+)
+def test_why_a_date_is_none(text: str, why: str) -> None:
+    trace = import_bytes(
+        Importer, {"t.csv": f"job_id,start\n1,{text}\n2,2025-01-02 10:00:00\n".encode()}
+    )
+    (reason,) = trace.table("rejects")["reason"].to_pylist()
+    assert reason.endswith(why) and "%" not in reason
+
+
+def test_compact_stamps() -> None:
+    for text in ("20250102100000", "20250102T100000", "20250102T100000Z", "20250102T110000+0100"):
+        zone = "Z" if text[-1] == "Z" or "+" in text else ""
+        for other in ("", f"2,2025-01-02 10:00:00{zone},2025-01-02 10:00:09{zone}\n"):
+            made, said = walls(f"job_id,start,end\n1,{text},2025-01-02 10:30:00{zone}\n{other}")
+            assert (made[0], said) == (1800.0, [])
+    record = b'{"id": 1, "start": 20250102100000, "end": 20250102103000}\n'
+    trace = import_bytes(Importer, {"t.jsonl": record})
+    assert trace.table("tasks")["wall_s"].to_pylist() == [1800.0]
+    # Microseconds since 1970 are as long and no stamps.
+    made, _ = walls("job_id,start,end\n1,1735812000000000,1735812001000000\n")
+    assert made == [1.0]
+
+
+@pytest.mark.parametrize("header", [("job_id", "max_rss_kib"), ("task_id", "peak_memory_bytes")])
+def test_a_peak_that_is_not_a_number_is_said_to_be_none(header: tuple[str, str]) -> None:
+    data = {header[0]: ["a", "b"], "wall_s": [1.0, 2.0], header[1]: [float("nan"), 7.0]}
+    out = io.BytesIO()
+    pq.write_table(pa.table(data), out)
+    trace = import_bytes(Importer, {"t.parquet": out.getvalue()})
+    peaks = trace.table("tasks")["peak_memory_bytes"].to_pylist()
+    assert peaks[0] is None and peaks[1] > 0
+    assert trace.warnings == [f"values of {header[1]} that are not a number (NaN) are left out"]

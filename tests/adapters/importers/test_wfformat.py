@@ -299,3 +299,11 @@ def test_one_instance_under_two_names_is_said():
     files = {"a.json": text.encode(), "b.json": json.dumps(OLD, indent=1).encode()}
     made = import_bytes(Importer, files)
     assert any("more than once" in w for w in made.warnings)
+
+
+def test_a_runtime_that_is_not_a_number_is_said() -> None:
+    for given in (float("nan"), -5, float("inf")):
+        data = new([{"id": "a", "name": "a"}], [{"id": "a", "runtimeInSeconds": given}])
+        trace = load(json.dumps(data).encode())
+        assert rows(trace)["a"]["wall_s"] is None
+        assert "a runtimeInSeconds that is no amount is left out" in trace.warnings

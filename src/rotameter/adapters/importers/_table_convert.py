@@ -22,7 +22,7 @@ from rotameter.adapters.importers._table_derive import (
 from rotameter.adapters.importers._table_mapping import Candidate, Mapping, plan
 from rotameter.adapters.importers._table_names import UNITS, is_not, kind_of, word_of
 from rotameter.adapters.importers._table_outcomes import decode_exit, outcome_of
-from rotameter.adapters.importers._table_plain import booleans, exact_ints
+from rotameter.adapters.importers._table_plain import booleans, exact_ints, without_nan
 from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_secrets import cleaned, safe_name
 from rotameter.adapters.importers._table_styles import Styles
@@ -265,6 +265,8 @@ class Converter:
         kind = kind_of(target)
         style = self._styles.of(name)
         self._say_commas(kind, column, name, style)
+        if kind in ("time", "seconds", "bytes", "number"):
+            column = without_nan(column, name, self._warn)
         if kind == "time":
             return self._time(target, one, column, style)
         if kind == "seconds":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rotameter.adapters.importers._table_mapping import Mapping, known_mappings, load_mapping
 from rotameter.adapters.importers._table_names import target_of, well_known
 from rotameter.adapters.importers._table_native import NATIVE, native_kind
-from rotameter.adapters.importers._table_rows import _header, _holder, _is_lines, flat
+from rotameter.adapters.importers._table_rows import _header, _holder, _is_lines, flat, said_sign
 from rotameter.adapters.importers._table_rows import sniff_delimiter as guess
 from rotameter.adapters.importers._table_schema import table_of
 from rotameter.errors import BadInput, UsageError
@@ -128,7 +128,7 @@ def sign_of(text: str) -> str | None:
     >>> sign_of("task_id,wall_s\na,1,2\nb,3,4\n"), sign_of("words\nand more\n")
     (',', None)
     """
-    sign = guess(text)
+    sign = said_sign(text) or guess(text)
     if sign is not None:
         return sign
     lines = [line for line in text.split("\n")[:50] if line.strip() and not line.startswith("#")]
@@ -199,7 +199,8 @@ def sureness(head: Head) -> float:
     if sign is None:
         return 0.0
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("#")]
-    row = next(csv.reader([lines[0]], delimiter=sign), [])
+    lines = lines[1:] if said_sign(text) else lines
+    row = next(csv.reader(lines[:1], delimiter=sign), [])
     return _known_columns(_header(row, head.name)) if row else 0.0
 
 

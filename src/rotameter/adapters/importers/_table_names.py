@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from rotameter.adapters.importers._table_patterns import patterns_of
+from rotameter.adapters.importers._table_patterns import patterns_of, why_none
 from rotameter.profiler.schema import TABLES
 
 __all__ = [
@@ -208,14 +208,16 @@ def is_not(target: str, name: str, unit: str | None, text: str) -> str:
 
     Examples
     --------
-    >>> is_not("exit_code", "code", None, "x1")
-    "code: not a whole number: 'x1'"
+    >>> is_not("exit_code", "code", None, "x1"), is_not("started_ns", "at", None, "2025-02-30")
+    ("code: not a whole number: 'x1'", "at: not a time: '2025-02-30': there is no such day")
     """
     if not target.endswith("_ns"):
         what = "duration" if target == "wall_s" else "whole number"
         return f"{name}: not a {what}: {text!r}"
-    patterns = patterns_of(text) if unit is None else []
-    if patterns:
+    patterns = patterns_of(text)
+    if (why := why_none(text, patterns)) is not None:
+        return f"{name}: not a time: {text!r}: {why}"
+    if patterns and unit is None:
         first, *others = (f"--map '{word_of(target)}={name}:{pattern}'" for pattern in patterns)
         if not others:
             return f"{name}: not a time: {text!r}: say {first}"

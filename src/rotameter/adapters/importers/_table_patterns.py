@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Sequence
+from datetime import datetime
 
-__all__ = ["patterns_of"]
+__all__ = ["patterns_of", "why_none"]
 
 _DATE = re.compile(r"(\d{4}|\d\d?)([-/. ])(\d\d?)([-/. ])(\d{4}|\d\d?)(?![\d:])", re.A)
 _TIME = re.compile(
@@ -14,6 +17,8 @@ _TIME = re.compile(
     re.A,
 )
 _MOST_MONTHS = 12
+_HELD = (1970, 2261)
+"""Years of which every day has nanoseconds since 1970 that 64 bits hold."""
 
 
 def patterns_of(text: str) -> list[str]:
@@ -45,6 +50,31 @@ def patterns_of(text: str) -> list[str]:
     if int(first) <= _MOST_MONTHS:
         made.append(f"%m{one}%d{two}{year}{time}")
     return made
+
+
+def why_none(text: str, patterns: Sequence[str]) -> str | None:
+    """Say why a date that is written as one of these patterns is none; None where it is one.
+
+    Examples
+    --------
+    >>> why_none("2025-02-30 10:00", ["%Y-%m-%d %H:%M"]), why_none("9999-12-31", ["%Y-%m-%d"])
+    ('there is no such day', 'years from 1970 to 2261 can be held')
+    >>> why_none("2025-02-03 25:00", ["%Y-%m-%d %H:%M"]), why_none("2025-02-03", ["%Y-%m-%d"])
+    ('there is no such time of day', None)
+    """
+    years = []
+    for pattern in patterns:
+        with contextlib.suppress(ValueError):
+            years.append(datetime.strptime(text.strip(), pattern).year)
+    if years:
+        held = any(_HELD[0] <= year <= _HELD[1] for year in years)
+        return None if held else f"years from {_HELD[0]} to {_HELD[1]} can be held"
+    match = _DATE.match(text.strip())
+    for pattern in patterns if match else ():
+        with contextlib.suppress(ValueError):
+            datetime.strptime(match[0] if match else "", re.split(r"[ T,]+%", pattern)[0])
+            return "there is no such time of day"
+    return "there is no such day" if patterns else None
 
 
 def _time(text: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rotameter.units import many
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["booleans", "differing", "exact_ints", "split_exits"]
+__all__ = ["booleans", "differing", "exact_ints", "split_exits", "without_nan"]
 
 _DIFFER_S, _DIFFER_RATIO = 2.0, 0.05  # clocks and rounding apart
 
@@ -66,6 +67,17 @@ def booleans(column: pa.Array) -> Read:
         [t is not None and v is None for t, v in zip(text, values, strict=True)], dtype=bool
     )
     return Read(pa.array(values, pa.bool_()), bad)
+
+
+def without_nan(column: pa.Array, name: str, warn: Callable[[str], None]) -> pa.Array:
+    """Leave NaN out of a column of floats, and say so: it is no number, and no word for none."""
+    if not pa.types.is_floating(column.type):
+        return column
+    nan = pc.fill_null(pc.is_nan(column), False)
+    if not pc.any(nan).as_py():
+        return column
+    warn(f"values of {name} that are not a number (NaN) are left out")
+    return pc.if_else(nan, pa.scalar(None, column.type), column)
 
 
 def differing(wall: pa.Array, held: pa.Array) -> str | None:

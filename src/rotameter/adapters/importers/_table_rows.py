@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ __all__ = [
     "json_records",
     "parquet",
     "records_to_chunks",
+    "said_sign",
     "sniff_delimiter",
 ]
 
@@ -39,6 +41,7 @@ _DEPTH = 8
 _COLUMNS_LIMIT = 5_000
 _DELIMITERS = ",;\t|"
 _PEERS = 1_000
+_SAID_SIGN = re.compile(r'\ufeff?"?sep=([^"\r\n])"?(?=[\r\n]|$)', re.I)
 Reject = Callable[[int | None, str], None]
 
 
@@ -80,6 +83,18 @@ def sniff_delimiter(text: str) -> str | None:
     return best[2] if best and best[0] >= 0.5 else None
 
 
+def said_sign(text: str) -> str | None:
+    r"""Give the sign that a spreadsheet names in a line of its own, before the header.
+
+    Examples
+    --------
+    >>> said_sign("sep=;\r\na;b\r\n"), said_sign("sep=,b\n1,2\n")
+    (';', None)
+    """
+    match = _SAID_SIGN.match(text)
+    return match[1] if match else None
+
+
 def delimited(
     file: InputFile,
     delimiter: str,
@@ -111,6 +126,8 @@ def delimited(
         short = False
         for row in _rows(reader, reject):
             short = False
+            if reader.line_num == 1 and said_sign(delimiter.join(row)):
+                continue
             if header is None and (not any(row) or row[0].startswith("#")):
                 continue
             if header is None:

@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 from rotameter.adapters.importers._table_derive import between, maps
 from rotameter.adapters.importers._table_names import well_known
 from rotameter.adapters.importers._table_outcomes import outcome_of
-from rotameter.adapters.importers._table_plain import booleans, differing, exact_ints, split_exits
+from rotameter.adapters.importers._table_plain import (
+    booleans,
+    differing,
+    exact_ints,
+    split_exits,
+    without_nan,
+)
 from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_secrets import cleaned, safe_name
 from rotameter.adapters.importers._table_times import ROUNDED, rounded_times
@@ -101,6 +107,8 @@ class Own:
             column = self._exact(name, column, wrong)
         if kind == "s":
             return cleaned(_texts(column), _CLEANED.get(name, safe_name))
+        if kind in "if":
+            column = without_nan(column, name, lambda text: self.build.warn(redact(text)))
         if kind == "i":
             if pa.types.is_timestamp(column.type):
                 stamp = pa.timestamp("ns", column.type.tz)

@@ -47,6 +47,11 @@ _ISO_LIKE = re.compile(
     r"(\d{4})[-/](\d\d?)[-/](\d\d?)(?:[T ,]\s*(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?)?"
     r"\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?(?:\[.*\])?"
 )
+# 20250102T100000Z, and the same without T: no number of seconds or parts of them is like it.
+_COMPACT = (
+    r"^((?:19[7-9]|20[0-9]|21[0-9])[0-9])(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])[T ]?"
+    r"([01][0-9]|2[0-3])([0-5][0-9])([0-5][0-9])((?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)$"
+)
 # Seconds from 1973 to 2128: no overlap with the same in milli-, micro- and nanoseconds.
 _EPOCH_S = (1e8, 5e9)
 _SERIAL = (20_000, 80_000)  # days since 1899-12-30: 1954 to 2119
@@ -120,6 +125,8 @@ def times(column: pa.Array, unit: str | None, style: Style) -> Read:
     if pa.types.is_string(kind):
         return _of_texts(_known(column), unit, style)
     if pa.types.is_integer(kind):
+        if unit is None and _compact(column):
+            return _stamps(_spread(pc.cast(column, pa.string())), None)
         return _since(pc.cast(column, pa.int64(), safe=False), unit)
     return _since(numbers(column, style).values, unit)
 
@@ -130,7 +137,7 @@ def _of_texts(text: pa.Array, unit: str | None, style: Style) -> Read:
     if pattern is not None:
         return _stamps(text, pattern)
     read = None
-    text = _ungrouped(text, style)
+    text = _ungrouped(_spread(text) if unit is None else text, style)
     texts = [text]
     if style.delimiter != "," or style.decimal == "comma":
         texts.append(pc.replace_substring(text, ",", "."))
@@ -146,6 +153,20 @@ def _of_texts(text: pa.Array, unit: str | None, style: Style) -> Read:
     values = pc.if_else(pa.array(rough), pa.scalar(None, pa.int64()), read.values)
     bad = None if read.bad is None else read.bad & ~rough
     return replace(read, values=values, bad=bad, rounded=rough)
+
+
+def _compact(column: pa.Array) -> bool:
+    """Whether whole numbers are stamps such as 20250102100000, all of them."""
+    most = pc.max(column).as_py() or 0
+    if not 19_700_101_000_000 <= most <= 21_991_231_235_959:
+        return False
+    texts = pc.cast(column, pa.string())
+    return bool(pc.all(pc.or_(pc.equal(texts, "0"), pc.match_substring_regex(texts, _COMPACT))))
+
+
+def _spread(text: pa.Array) -> pa.Array:
+    """Write compact stamps with their signs between."""
+    return pc.replace_substring_regex(text, _COMPACT, r"\1-\2-\3T\4:\5:\6\7")
 
 
 def _ungrouped(text: pa.Array, style: Style) -> pa.Array:

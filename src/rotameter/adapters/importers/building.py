@@ -358,6 +358,8 @@ def _nulls(rows: int, kind: pa.DataType, zeros: Any) -> Any:
 
 def _array(values: Any, kind: pa.DataType) -> Any:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        if pa.types.is_floating(values.type) and pa.types.is_integer(kind):  # NaN is none
+            values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         return values.cast(kind, safe=False)
     if isinstance(values, np.ndarray):
         if values.dtype.kind == "f":

@@ -119,7 +119,7 @@ def _mark(doc: Document) -> int:
 
 def _load(file: InputFile) -> Any:
     try:
-        return json.loads(file.read_text(), parse_constant=lambda _: None, object_hook=Slim())
+        return json.loads(file.read_text(), object_hook=Slim())
     except RecursionError:
         raise BadInput(f"{file.name} is nested too deeply", hint="check the file") from None
     except ValueError as error:
