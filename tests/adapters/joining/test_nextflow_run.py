@@ -130,7 +130,7 @@ def test_slurm_by_native_id(run, ahead_h):
     meta = trace.meta["join"]
     assert meta["matched"]["sacct"] == 2 and meta["unmatched"] == {"sacct": 1}
     assert meta["zones"]["sacct"]["ahead_of_trace_s"] == ahead_h * 3600
-    assert any("belong to no task" in word for word in trace.warnings)
+    assert any("to no task of the others" in word for word in trace.warnings)
     (refused,) = trace.table("rejects").to_pylist()
     assert "job 400" in refused["reason"]
     assert trace.meta["column_sources"]["outcome"]["sacct"] == 1

@@ -326,7 +326,7 @@ def test_benchmarks_without_a_log(run):
     assert made["out/s1.txt", 1]["wall_s"] == 8.0
     assert made["nobody", 1]["wall_s"] == 8.0
     assert trace.meta["join"]["unmatched"] == {"benchmark": 1}
-    assert any("1 records of benchmark" in word for word in trace.warnings)
+    assert any("1 record of benchmark belongs" in word for word in trace.warnings)
 
 
 # -- Slurm --------------------------------------------------------------------------------------
@@ -387,6 +387,20 @@ def test_sacct_by_job_id(run, zone_h):
     assert meta["matched"]["sacct"] == 3 and meta["unmatched"] == {"sacct": 1}
     assert meta["zones"]["sacct"]["utc_offset_s"] == zone_h * 3600
     assert "requested_memory_bytes" in meta["conflicts"]
+
+
+def test_a_job_of_another_time_with_the_same_number_is_not_joined(run):
+    batch_run(run)
+    lines = sacct().splitlines()
+    lines += [line.replace("2023-", "2021-") for line in lines if line.startswith("71")]
+    kept = [line for line in lines if not line.startswith("71") or "2021-" in line]
+    run.write("slurm/jobs.txt", "\n".join(kept) + "\n")
+    trace = run.open()
+    made = tries(trace)
+    assert made["out/a.bam", 1]["host"] is None and made["out/b.bam", 1]["host"] == "n1"
+    assert made["out/a.bam", 1]["submitted_ns"] == T0 * 10**9 + 500_000_000
+    assert trace.meta["join"]["unmatched"] == {"sacct": 2}
+    assert any("1 task has its number in common with Slurm" in word for word in trace.warnings)
 
 
 def test_the_efficiency_report_of_the_plug_in(run):

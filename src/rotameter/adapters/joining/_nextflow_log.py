@@ -30,6 +30,7 @@ _DONE = re.compile(
 )
 _HASH = re.compile(r"/([0-9a-f]{2})/([0-9a-f]{6})[0-9a-f]*/?$")
 _STATS = re.compile(r"(\w+Count)=(\d+)")
+_EXECUTOR = re.compile(r"(?:>> processorType: '|\[warm up\] executor > )(\w+)")
 _LINE_CHARS = 20_000
 
 
@@ -44,6 +45,8 @@ class Task:
     exit: str | None = None
     started_ms: int | None = None
     exited_ns: int | None = None
+    batch: bool | None = None
+    """Whether it was a batch job; None where the log does not tell."""
 
 
 @dataclass
@@ -57,6 +60,7 @@ class Log:
     counts: dict[str, int] = field(default_factory=dict)
     closed: bool = False
     aborted: bool = False
+    executors: set[str] = field(default_factory=set)
 
 
 def read(lines: Iterable[str]) -> Log:
@@ -88,6 +92,8 @@ def _line(log: Log, line: str) -> None:
         match = _COMMAND.search(line)
         if match:
             log.command = _words(match[1])
+    elif "executor" in line and (match := _EXECUTOR.search(line)):
+        log.executors.add(match[1])
     elif "WorkflowStats[" in line:
         log.counts = {name: int(count) for name, count in _STATS.findall(line)}
     elif "Execution complete -- Goodbye" in line:
@@ -123,7 +129,7 @@ def _submitted(log: Log, line: str) -> None:
     key = _key(job[3]) if job else None
     if job and key:
         task = log.tasks.setdefault(key, Task(job[1]))
-        task.native_id, task.workdir = job[2], job[3]
+        task.native_id, task.workdir, task.batch = job[2], job[3], True
 
 
 def _done(log: Log, match: re.Match[str]) -> None:
@@ -133,6 +139,7 @@ def _done(log: Log, match: re.Match[str]) -> None:
     task = log.tasks.setdefault(key, Task(match["name"]))
     task.workdir, task.status, task.exit = match["dir"], match["status"], match["exit"]
     task.native_id = match["job"] or task.native_id
+    task.batch = task.native_id is not None
     if match["started"] and len(match["started"]) < 15:
         task.started_ms = int(match["started"])
     if match["exited"]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from rotameter.adapters.joining.merging import Joined, Ledger, offset_between
-from rotameter.adapters.joining.slurm_side import JOB_NOT_TASK, Slurm
+from rotameter.adapters.joining.slurm_side import JOB_NOT_TASK, Slurm, at_another_time, other_time
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers._nextflow_rows import Attempt
     from rotameter.adapters.importers.building import Builder
 
-__all__ = ["job_of", "with_slurm"]
+__all__ = ["belong", "job_of", "with_slurm"]
 
 _NUMBER = re.compile(r"(\d+(?:_\d+)?)(?![\w-])")
 _SLURM_KNOWS = ("user", "account", "queue", "host", "granted_cores", "granted_memory_bytes")
@@ -26,12 +26,16 @@ def with_slurm(
     build: Builder,
     ledger: Ledger,
     utc_offset_s: float | None,
+    processes: Container[str] = frozenset(),
 ) -> list[Joined]:
-    """Take what Slurm knows of the tasks' jobs; requeued runs of a job become attempts."""
+    """Take what Slurm knows of the tasks' jobs; requeued runs of a job become attempts.
+
+    ``processes`` are the tasks, by hash, whose native id is a process.
+    """
     if not slurm.jobs:
         return []
-    jobs = [job_of(made.native_id) for made in attempts]
-    _align(attempts, joined, jobs, slurm, build, ledger, utc_offset_s)
+    jobs = [None if a.hash in processes else job_of(a.native_id) for a in attempts]
+    jobs = _fitting(attempts, joined, jobs, slurm, build, ledger, utc_offset_s)
     extra: list[Joined] = []
     for made, one, job in zip(attempts, joined, jobs, strict=True):
         if one.row["outcome"] == "cached":
@@ -59,6 +63,35 @@ def with_slurm(
     return extra
 
 
+def belong(attempts: Sequence[Attempt], slurm: Slurm, build: Builder) -> bool:
+    """Say whether any of Slurm's jobs may be one of the tasks', by number and time."""
+    joined = [Joined.of(made.row, "trace") for made in attempts]
+    jobs = [job_of(made.native_id) for made in attempts]
+    return any(_fitting(attempts, joined, jobs, slurm, build, Ledger(), None))
+
+
+def _fitting(
+    attempts: Sequence[Attempt],
+    joined: Sequence[Joined],
+    jobs: list[str | None],
+    slurm: Slurm,
+    build: Builder,
+    ledger: Ledger,
+    utc_offset_s: float | None,
+) -> list[str | None]:
+    """Bring Slurm's times to the trace's clock; keep the jobs that were there when the task was."""
+    known = [job if job in slurm.jobs else None for job in jobs]
+    _align(joined, known, slurm, build, ledger, utc_offset_s)
+    kept = [
+        None if job is None or at_another_time(one.row, slurm.jobs[job]) else job
+        for one, job in zip(joined, known, strict=True)
+    ]
+    gone = sum(job is not None for job in known) - sum(job is not None for job in kept)
+    if gone:
+        build.warn(other_time(gone))
+    return kept
+
+
 def job_of(native_id: str | None) -> str | None:
     """Give the number of a batch job in a native id; None if it is none (a UUID)."""
     match = _NUMBER.match(native_id or "")
@@ -66,7 +99,6 @@ def job_of(native_id: str | None) -> str | None:
 
 
 def _align(
-    attempts: Sequence[Attempt],
     joined: Sequence[Joined],
     jobs: list[str | None],
     slurm: Slurm,

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.joining.merging import Joined, Ledger, offset_between
 from rotameter.adapters.joining.scanning import walk
-from rotameter.adapters.joining.slurm_side import JOB_NOT_TASK, Slurm, read_report, read_sacct
+from rotameter.adapters.joining.slurm_side import (
+    JOB_NOT_TASK,
+    Slurm,
+    at_another_time,
+    other_time,
+    read_report,
+    read_sacct,
+)
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -107,7 +114,11 @@ def _align(
 
 def _take(jobs: list[Job], slurm: Slurm, source: str, build: Builder, ledger: Ledger) -> None:
     extra: list[Job] = []
+    gone = 0
     for job in jobs:
+        if at_another_time(job.joined.row, slurm.jobs.get(job.external or "") or [{}]):
+            gone += 1
+            continue
         rows = slurm.take(job.external)
         if not rows:
             continue
@@ -115,6 +126,8 @@ def _take(jobs: list[Job], slurm: Slurm, source: str, build: Builder, ledger: Le
         build.merged += 1
         job.joined.fill(_known(rows[-1]), source, better=_SLURM_KNOWS, apart=JOB_NOT_TASK)
         extra += [_requeued(job, row, source) for row in rows[:-1]]
+    if gone:
+        build.warn(other_time(gone))
     for key, rows in slurm.jobs.items():
         if key not in slurm.used:
             for _ in rows:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rotameter.units import many
+
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
 
@@ -173,7 +175,8 @@ class Ledger:
         }
         for source, count in sorted(self.unmatched.items()):
             if count:
-                build.warn(f"{count:,} records of {source} belong to no task of the others")
+                belong = "belongs" if count == 1 else "belong"
+                build.warn(f"{many(count, 'record')} of {source} {belong} to no task of the others")
         if conflicts:
             said = ", ".join(f"{column} ({n:,})" for column, n in sorted(conflicts.items()))
             build.warn(f"sources disagree beyond rounding on: {said}; see meta column_sources")

@@ -18,12 +18,13 @@ from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.nextflow import Importer
 from rotameter.adapters.joining import _nextflow_log, _nextflow_work
-from rotameter.adapters.joining._nextflow_slurm import job_of, with_slurm
+from rotameter.adapters.joining._nextflow_slurm import belong, with_slurm
 from rotameter.adapters.joining.merging import Joined, Ledger, offset_between
 from rotameter.adapters.joining.scanning import opened, plausible, walk
 from rotameter.adapters.joining.slurm_side import read_sacct
 from rotameter.errors import BadInput, InputError
 from rotameter.profiler.live.redact import redact_command
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -76,7 +77,7 @@ def _has_slurm(found: Folder) -> bool:
     probe, ledger = Builder("nextflow", "nextflow"), Ledger()
     attempts = _traces(found, Importer(), probe, ledger)
     slurm = read_sacct(found.path, found.others, probe, ledger)
-    return any(job_of(made.native_id) in slurm.jobs for made in attempts)
+    return belong(attempts, slurm, probe)
 
 
 def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
@@ -103,7 +104,13 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     _with_work(folder, attempts, joined, tasks, build, ledger)
     zone = _zone(attempts, tasks, build, ledger)
     slurm = read_sacct(folder.path, folder.others, build, ledger)
-    extra = with_slurm(attempts, joined, slurm, build, ledger, utc_offset_s)
+    processes = _processes(attempts, logs, tasks)
+    if slurm.jobs and processes:
+        build.note(
+            f"{many(len(processes), 'task')} ran under the executor local, where the native id is "
+            "a process: not joined with Slurm"
+        )
+    extra = with_slurm(attempts, joined, slurm, build, ledger, utc_offset_s, processes)
     _facts(logs, build)
     if folder.traces and len(joined) > traced:
         _say_only_in_logs(joined[traced:], build)
@@ -198,6 +205,24 @@ def _say_only_in_logs(joined: list[Joined], build: Builder) -> None:
     else:
         rest = "figures from work folders or accounting" + (f", {blank:,} without" if blank else "")
     build.warn(f"tasks that are in the log and in no trace: {len(joined):,}, {rest}")
+
+
+def _processes(
+    attempts: list[Attempt],
+    logs: list[tuple[Path, _nextflow_log.Log]],
+    tasks: Mapping[str, _nextflow_log.Task],
+) -> set[str]:
+    """Give the hashes of tasks that ran beside Nextflow itself: their native id is no job."""
+    executors = {name for _, log in logs for name in log.executors}
+    found = set()
+    for made in attempts:
+        task = tasks.get(made.hash or "")
+        batch = task.batch if task is not None else None
+        if batch is None and executors:
+            batch = executors != {"local"}
+        if batch is False and made.hash:
+            found.add(made.hash)
+    return found
 
 
 def _with_logs(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,17 +23,61 @@ from rotameter.errors import InputError, PluginError
 if TYPE_CHECKING:
     from rotameter.adapters.joining.merging import Ledger
 
-__all__ = ["JOB_NOT_TASK", "Slurm", "read_report", "read_sacct"]
+__all__ = ["JOB_NOT_TASK", "Slurm", "at_another_time", "other_time", "read_report", "read_sacct"]
 
 _TIMES = ("submitted_ns", "ready_ns", "started_ns", "ended_ns")
 _ID = re.compile(r"\d+(?:_\d+|\+\d+)?")
 _MB = 1 << 20
+_SLACK_NS = 900 * 10**9
+_LATE_NS = 4500 * 10**9
 _CSV_LIMIT = 64 << 20
 _REPORT = frozenset(("JobID", "Elapsed_sec", "TotalCPU_sec", "MaxRSS_MB", "RequestedMem_MB"))
 
 
 JOB_NOT_TASK = ("wall_s", "exit_code")
 """Columns that mean the whole batch job at Slurm: staging is in it, its script's exit code."""
+
+
+def at_another_time(task: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether a job's runs cannot be a task's: the same number is chance.
+
+    Parameters
+    ----------
+    task : mapping
+        A row of ``tasks``.
+    runs : sequence of mapping
+        The job's, on the same clock; what is not known contradicts nothing.
+
+    Examples
+    --------
+    >>> job = [{"submitted_ns": 0, "ended_ns": 3600 * 10**9}]
+    >>> at_another_time({"submitted_ns": 10**9, "ended_ns": 3660 * 10**9}, job)
+    False
+    >>> at_another_time({"submitted_ns": 10**15, "ended_ns": 10**15 + 10**9}, job)
+    True
+    """
+    begin, end = _begin(task), task.get("ended_ns")
+    first, last = _begin(runs[0]), runs[-1].get("ended_ns")
+    if begin is not None and last is not None and last < begin - _SLACK_NS:
+        return True
+    if end is not None and first is not None and first > end + _SLACK_NS:
+        return True
+    # A job is handed over when its task is, and an engine sees its end when it next looks.
+    handed, got = task.get("submitted_ns"), runs[0].get("submitted_ns")
+    if handed is not None and got is not None and got < handed - _SLACK_NS:
+        return True
+    return end is not None and last is not None and bool(abs(end - last) > _LATE_NS)
+
+
+def other_time(count: int) -> str:
+    """Say of how many tasks the number is only by chance a job's."""
+    tasks = "1 task has its number" if count == 1 else f"{count:,} tasks have their numbers"
+    return f"{tasks} in common with Slurm jobs of another time: not joined"
+
+
+def _begin(row: Mapping[str, Any]) -> int | None:
+    known = [row[c] for c in ("submitted_ns", "started_ns") if row.get(c) is not None]
+    return known[0] if known else None
 
 
 @dataclass
@@ -43,6 +87,8 @@ class Slurm:
     jobs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     local: bool = False
     used: set[str] = field(default_factory=set)
+    files: list[Path] = field(default_factory=list)
+    """What was read, or tried."""
 
     def take(self, job: str | None) -> list[dict[str, Any]]:
         """Give the attempts of a job, once; empty if it is not known."""
@@ -80,6 +126,7 @@ def read_sacct(folder: Path, paths: Iterable[Path], build: Builder, ledger: Ledg
         try:
             if importer.sniff(head) < 0.5:
                 continue
+            made.files.append(path)
             importer.read(InputFile(head.name, file.opener, file.path), inner)
         except InputError as error:
             build.warn(str(error))
@@ -126,6 +173,7 @@ def read_report(folder: Path, paths: Iterable[Path], build: Builder, ledger: Led
         if text is None or not set(text.partition("\n")[0].strip().split(",")) >= _REPORT:
             continue
         build.files += 1
+        made.files.append(path)
         _report(named(folder, path), text, build, ledger, made)
     return made
 
