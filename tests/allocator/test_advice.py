@@ -169,3 +169,11 @@ def test_attempts_killed_with_an_unknown_grant_are_told_of() -> None:
     assert (made.killed, made.killed_bytes) == (3, None)
     assert "3 attempts ran out of memory, with how much is not known" in made.reason
     assert made.request_bytes == pytest.approx(1.1e9)
+
+
+@pytest.mark.parametrize(("killed", "runs"), [(0, 1), (0, 37), (37, 37), (1, 9), (5, 1000)])
+def test_intervals_are_those_of_scipy(killed: int, runs: int) -> None:
+    from scipy.stats import binomtest
+
+    known = binomtest(killed, runs).proportion_ci(0.95, method="exact")
+    assert kill_interval(killed, runs) == pytest.approx((known.low, known.high), abs=1e-12)

@@ -105,11 +105,14 @@ def kill_interval(killed: int, runs: int) -> tuple[float, float]:
     >>> low, round(high, 4)
     (0.0, 0.0362)
     """
+    none_of, all_of = 1.0 - 0.025 ** (1.0 / runs), 0.025 ** (1.0 / runs)
+    if killed in (0, runs):
+        return (0.0, none_of) if killed == 0 else (all_of, 1.0)
     # Not scipy.stats, whose import takes longer than all else here.
     from scipy.special import betaincinv
 
-    low = 0.0 if killed == 0 else float(betaincinv(killed, runs - killed + 1, 0.025))
-    high = 1.0 if killed == runs else float(betaincinv(killed + 1, runs - killed, 0.975))
+    low = float(betaincinv(killed, runs - killed + 1, 0.025))
+    high = float(betaincinv(killed + 1, runs - killed, 0.975))
     return low, high
 
 
