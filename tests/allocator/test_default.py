@@ -224,3 +224,26 @@ def test_words_say_from_what_and_what_comes_after() -> None:
     made.exceeded(Task("x", "g"), over("x", 5 * GB))
     assert "1 task needs more than 5 GB" in made.explain(Task("x", "g"))
     assert "no task of this group" in made.explain(Task("x", "new"))
+
+
+def test_what_was_set_too_low_is_the_least_from_then_on() -> None:
+    made, asked = Default({"memory_bytes": 64 * GB}, scouts=0), {"memory_bytes": GB}
+    task = Task("a", "g", asked=asked)
+    assert memory(made.request(task)) == GB
+    seen = [GB]
+    for _ in range(8):
+        record = Record(
+            "a", "g", "oom", granted={"memory_bytes": seen[-1]},
+            exceeded=frozenset({"memory_bytes"}),
+        )  # fmt: skip
+        seen.append(memory(made.exceeded(task, record)))
+        if seen[-1] >= 10 * GB:
+            break
+    assert seen == sorted(set(seen)) and seen[-1] >= 10 * GB
+    made.observe(Record("a", "g", "ok", {"memory_bytes": 10 * GB}, wall_s=1.0))
+    # The group's next ones do not begin with what is known to fail; what is set higher is kept.
+    assert memory(made.request(Task("b", "g", asked=asked))) >= 10 * GB
+    assert memory(made.request(Task("c", "g", asked={"memory_bytes": 12 * GB}))) == 12 * GB
+    again = Default.from_state(made.state())
+    assert memory(again.request(Task("d", "g", asked=asked))) >= 10 * GB
+    assert "1 GB that the user set was too little" in made.explain(Task("e", "g", asked=asked))

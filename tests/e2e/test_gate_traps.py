@@ -14,11 +14,11 @@ from typing import Any
 
 import dask
 import pytest
-from distributed import Client, LocalCluster, wait
+from distributed import Client, LocalCluster, get_client, secede, wait
 
 import rotameter as rm
 from rotameter.adapters.dask.gate_state import read_state
-from rotameter.errors import AttachError, PolicyError, TracerWarning
+from rotameter.errors import AttachError, PolicyError, TracerWarning, UsageError
 
 pytestmark = pytest.mark.e2e
 
@@ -41,7 +41,8 @@ def little(number: int) -> int:
 
 
 @pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
+def closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("rotameter.adapters.dask.gate.GRACE_S", 0.5)
     _go.clear()
     yield
     _go.set()
@@ -309,6 +310,96 @@ def test_a_cluster_that_adapts_grows_for_what_is_held(start: Any) -> None:
         until(lambda: allocating.facts()["granted"] == 3)
         _go.set()
         assert sorted(client.gather(futures)) == list(range(6))
+
+
+def parent(number: int) -> int:
+    client = get_client()
+    futures = client.map(big, range(number), pure=False)
+    secede()
+    return sum(client.gather(futures))
+
+
+def test_tasks_that_wait_for_tasks_of_their_own_let_them_run(start: Any) -> None:
+    _, client = start(workers=1, threads=2)
+    _go.set()
+    with rm.dask.allocate(client, memory={**HALF, "parent": "10 GB"}) as allocating:
+        futures = client.map(parent, range(2, 4), pure=False)
+        assert client.gather(futures) == [1, 3]
+        until(lambda: empty(allocating))
+
+
+def short(number: int) -> int:
+    raise MemoryError("40 TiB in step 7")
+
+
+def test_what_was_set_too_low_grows_and_ends(start: Any) -> None:
+    _, client = start(workers=1, threads=2)
+    with rm.dask.allocate(client, memory={"short": "1 GB"}) as allocating:
+        future = client.submit(short, 1, pure=False)
+        wait([future], timeout=30)
+        with pytest.raises(PolicyError, match="the largest worker has .*40 TiB in step 7"):
+            future.result()
+        assert allocating.facts()["memory_errors"] < 12
+
+
+def test_a_client_that_closes_takes_the_gate_along(start: Any, tmp_path: Path) -> None:
+    cluster, client = start(workers=1, threads=2)
+    _go.set()
+    state = tmp_path / "learnt.json"
+    with Client(cluster) as other:
+        allocating = rm.dask.allocate(other, memory=HALF, state=state)
+        with pytest.raises(AttachError):
+            rm.dask.allocate(client)
+        assert other.submit(big, 1, pure=False).result(timeout=10) == 1
+    assert read_state(state) is not None
+    allocating.close()
+    with rm.dask.allocate(client, memory=HALF) as again:
+        assert client.submit(big, 2, pure=False).result(timeout=10) == 2
+        again.close()
+
+
+def disown(dask_scheduler: Any = None) -> None:
+    dask_scheduler.plugins["rotameter-gate"].owner = "Client-that-died"
+
+
+def test_a_gate_that_was_left_behind_is_replaced(start: Any) -> None:
+    _, client = start(workers=1, threads=2)
+    old = rm.dask.allocate(client, memory=HALF)
+    futures = client.map(big, range(3), pure=False)
+    until(lambda: old.facts()["waiting"] == 2)
+    client.run_on_scheduler(disown)
+    with rm.dask.allocate(client, memory=HALF):
+        _go.set()
+        assert client.gather(futures) == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore:sizing did not end:rotameter.errors.TracerWarning")
+def test_a_cluster_that_is_gone_is_no_error(start: Any) -> None:
+    cluster, client = start(workers=1, threads=2)
+    with rm.dask.allocate(client, memory=HALF) as allocating:
+        cluster.close()
+    allocating.close()
+
+
+@pytest.mark.parametrize("amount", ["much", -1, 0, float("nan"), True, None])
+def test_what_is_no_amount_is_refused(amount: Any) -> None:
+    with pytest.raises(UsageError, match="memory of 'big'"):
+        rm.dask.allocate(None, memory={"big": amount})
+    with pytest.raises(UsageError, match="no mapping"):
+        rm.dask.allocate(None, memory="2 GB")  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_done_is_said_at_once(start: Any, tmp_path: Path) -> None:
+    cluster, client = start(workers=1, threads=2)
+    with pytest.raises(UsageError, match="there is no folder"):
+        rm.dask.allocate(client, state=tmp_path / "none" / "learnt.json")
+
+    async def run() -> None:
+        async with Client(cluster.scheduler_address, asynchronous=True) as other:
+            with pytest.raises(UsageError, match="asynchronous"):
+                rm.dask.allocate(other)
+
+    client.sync(run)
 
 
 def test_a_site_can_set_it_up_in_its_configuration(start: Any, tmp_path: Path) -> None:

@@ -96,3 +96,4 @@ class Worker:
         self.metrics = {"memory": 0}
         self.executing: dict[Any, float] = {}
         self.processing: set[Any] = set()
+        self.long_running: set[Any] = set()

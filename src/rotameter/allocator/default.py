@@ -45,6 +45,8 @@ class _Group:
     running: set[str] = field(default_factory=set)
     waiting: dict[str, dict[str, tuple[float, int]]] = field(default_factory=dict)
     """Task that came back → resource → (largest allocation that it exceeded, failures)."""
+    short: dict[str, float] = field(default_factory=dict)
+    """Resource → the most that its user set for a task that exceeded it: too little."""
 
     def learner(self, name: str) -> Learner:
         """Give what is known of a resource."""
@@ -124,7 +126,7 @@ class Default:
             for name, amount in self._again(group, task).items():
                 made[name] = max(made[name], amount)
         group.running.add(task.task_id)
-        return self._given(task, made)
+        return self._given(group, task, made)
 
     def observe(self, record: Record) -> None:
         """Learn from an attempt that ended, or from a reading of one that still runs."""
@@ -154,6 +156,9 @@ class Default:
             given = attempt.granted.get(name)
             had = max(had, float(given) if usable(given) else 0.0)  # type: ignore[arg-type]
             waiting[name] = (had, failures + 1)
+            asked = task.asked.get(name)
+            if usable(asked) and had >= asked:  # type: ignore[operator]
+                group.short[name] = max(float(asked), group.short.get(name, 0.0))  # type: ignore[arg-type]
             if had:
                 group.learner(name).bound(task.task_id, had)
         kept = {
@@ -161,7 +166,7 @@ class Default:
             for name, v in attempt.granted.items()
             if name in self._pools and usable(v)
         }
-        return self._given(task, {**kept, **self._again(group, task)})
+        return self._given(group, task, {**kept, **self._again(group, task)})
 
     def explain(self, task: Task, view: View | None = None) -> str:
         """Say in plain words why a task of this group gets what it gets.
@@ -262,19 +267,24 @@ class Default:
         if watch.update(learner.n, math.log(need)) is not None:
             learner.renew()
 
-    def _given(self, task: Task, made: Mapping[str, float]) -> Allocation:
+    def _given(self, group: _Group, task: Task, made: Mapping[str, float]) -> Allocation:
         amounts: dict[str, Any] = {}
         for name, value in made.items():
-            amount = self._decided(task, name, value)
+            amount = self._decided(group, task, name, value)
             amounts[name] = math.ceil(amount) if RESOURCES[name].whole else amount
         return Allocation(**amounts, policy="default")
 
-    def _decided(self, task: Task, name: str, value: float) -> float:
-        """Give what the user set, else what was found, up to what the largest worker has."""
+    def _decided(self, group: _Group, task: Task, name: str, value: float) -> float:
+        """Give what the user set, else what was found, up to what the largest worker has.
+
+        What was set is the least only, once it was seen to be too little.
+        """
+        value = min(value, self.most.get(name, math.inf))
         asked = task.asked.get(name)
-        if usable(asked):
-            return float(asked)  # type: ignore[arg-type]
-        return min(value, self.most.get(name, math.inf))
+        if not usable(asked):
+            return value
+        least = float(asked)  # type: ignore[arg-type]
+        return least if least > group.short.get(name, 0.0) else max(least, value)
 
     def _case(self, group: _Group, name: str, task: Task, view: View) -> Case:
         """Gather what decides about a resource of a task, as :meth:`request` does."""
@@ -288,7 +298,7 @@ class Default:
         return Case(
             name=name,
             sized=sized,
-            given=self._decided(task, name, max(sized, least)),
+            given=self._decided(group, task, name, max(sized, least)),
             asked=float(asked) if usable(asked) else None,  # type: ignore[arg-type]
             least=least,
             most=self.most.get(name, math.inf),
@@ -321,6 +331,7 @@ class Default:
             "groups": {
                 name: {
                     "completed": group.completed,
+                    "short": dict(group.short),
                     "learners": {key: one.state() for key, one in group.learners.items()},
                 }
                 for name, group in self._groups.items()
@@ -346,5 +357,6 @@ class Default:
         for name, kept in state["groups"].items():
             group = made._of(name)
             group.completed = int(kept["completed"])
+            group.short = {str(k): float(v) for k, v in kept.get("short", {}).items()}
             group.learners = {key: Learner.from_state(one) for key, one in kept["learners"].items()}
         return made

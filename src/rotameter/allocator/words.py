@@ -36,7 +36,7 @@ _NAMES = {
     "wall_s": "time",
 }
 _KINDS = {
-    "upper_bound": "at most so much (files that the system kept in memory are counted)",
+    "upper_bound": "at most so much (page cache, or other tasks of the process, are counted)",
     "lower_bound": "at least so much",
     "sampled": "sampled: at least so much",
     "estimate": "estimated",
@@ -78,6 +78,11 @@ class Case:
     failures: int = 0
     guess: str = ""
 
+    @property
+    def is_set(self) -> bool:
+        """Whether it is what the user set: more is given once that was too little."""
+        return self.asked is not None and self.given <= self.asked
+
 
 def amount(name: str, value: float) -> str:
     """Write an amount of a resource.
@@ -104,10 +109,10 @@ def words(case: Case, learner: Learner | None) -> str:
     name, size = case.name, case.size
     head = f"{_NAMES.get(name, name)}: {amount(name, case.given)}"
     if learner is None or not learner.n:
-        from_ = "set by the user" if case.asked is not None else case.guess
+        from_ = "set by the user" if case.is_set else case.guess
         lines = [f"{head}: {from_}; no task of this group has completed"]
     else:
-        seen = outlook(learner, case.given, case.most, size, again=case.asked is None)
+        seen = outlook(learner, case.given, case.most, size, again=not case.is_set)
         largest = amount(name, learner.largest)
         lines = [
             f"{head}: {_source(case, learner)} ({many(learner.n, 'task')}, largest {largest})",
@@ -123,7 +128,7 @@ def words(case: Case, learner: Learner | None) -> str:
 
 
 def _source(case: Case, learner: Learner) -> str:
-    if case.asked is not None:
+    if case.is_set:
         return "set by the user"
     if case.least > case.sized:
         return "what comes with a slot"
@@ -206,8 +211,10 @@ def _decided(case: Case) -> str:
     if not math.isinf(case.most):
         order += f", {amount(name, case.most)} at most as on the largest worker"
     would = f", where the allocator would give {amount(name, case.sized)}"
-    if case.asked is not None:
+    if case.is_set:
         return f"the user{would} ({order})"
+    if case.asked is not None:
+        return f"the allocator: the {amount(name, case.asked)} that the user set was too little"
     if case.least > case.sized and case.least <= case.most:
         return f"a slot{would} ({order})"
     if case.sized > case.most or case.least > case.most:

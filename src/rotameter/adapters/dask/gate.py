@@ -24,6 +24,15 @@ from rotameter.adapters.dask import _compat
 from rotameter.adapters.dask.gate_blame import Blame
 from rotameter.adapters.dask.gate_gone import Gone
 from rotameter.adapters.dask.gate_ledger import Ledger, Waiting
+from rotameter.adapters.dask.gate_limits import (
+    AGAIN_S,
+    GRACE_S,
+    HOLD,
+    MEMORY,
+    PATIENCE_S,
+    USABLE,
+)
+from rotameter.adapters.dask.gate_recall import recall
 from rotameter.adapters.dask.gate_refusal import too_large
 from rotameter.adapters.dask.gate_worker import TOPIC
 from rotameter.adapters.dask.names import group_of
@@ -32,22 +41,7 @@ from rotameter.allocator.needs import Record, Task
 
 __all__ = ["HOLD", "Gate"]
 
-HOLD = "rotameter-hold"
-"""A worker address that no worker has."""
-
-USABLE = 0.9
-"""Part of a worker's limit that tasks may use; the nanny ends it at 0.95."""
-
-GRACE_S = 5.0
-"""How long a task that fits on no worker waits for a larger one."""
-
-AGAIN_S = 1.0
-"""How often it looks at what waits where nothing happens."""
-
-PATIENCE_S = 5.0
-"""A task that found no room for so long has a worker kept free for it."""
-
-MEMORY, INFINITE = "memory_bytes", math.inf
+INFINITE = math.inf
 
 
 def _group(key: Any) -> str:
@@ -62,7 +56,9 @@ class Gate(SchedulerPlugin):
     state : mapping, optional
         What an earlier gate's allocator learnt (:meth:`learnt`).
     asked : mapping of str to float, optional
-        Memory (bytes) that the user set for a group; respected as it is.
+        Memory (bytes) that the user set for a group; given until it was seen to be too little.
+    owner : str, optional
+        The client that put it there; where it is gone another may take its place.
     observe : bool
         Learn only: nothing is written to the scheduler.
     """
@@ -75,8 +71,10 @@ class Gate(SchedulerPlugin):
         state: Mapping[str, Any] | None = None,
         asked: Mapping[str, float] | None = None,
         *,
+        owner: str | None = None,
         observe: bool = False,
     ) -> None:
+        self.owner = owner
         self._state, self._asked, self._watching = state, dict(asked or {}), observe
         self.counts = {
             "held": 0, "admitted": 0, "killed": 0, "memory_errors": 0, "forgiven": 0, "refused": 0
@@ -91,6 +89,8 @@ class Gate(SchedulerPlugin):
         self._hungry: set[str] = set()
         self._tasks: dict[Any, Task] = {}
         self._failed: dict[Any, float] = {}
+        self._words: dict[Any, str] = {}
+        self._seceded: set[Any] = set()
         self._since: dict[Any, float] = {}
         self._workers: dict[str, Any] = {}
         self._limits: dict[str, float] = {}
@@ -112,7 +112,8 @@ class Gate(SchedulerPlugin):
         for worker in list(self.books.rooms):
             self.books.leave(worker)
         self.line = Waiting()
-        for kept in (self._tasks, self._failed, self._since, self._strangers, self._deaths):
+        per_task: tuple[Any, ...] = (self._tasks, self._failed, self._words, self._since)
+        for kept in (*per_task, self._seceded, self._strangers, self._deaths):
             kept.clear()
 
     def _safely(self, call: Callable[..., None], *words: Any) -> None:
@@ -187,6 +188,8 @@ class Gate(SchedulerPlugin):
         used = float(ws.metrics.get("memory") or 0)
         how = self._blame.of_memory(worker, used, self._limit(worker, ws))
         keys, stimulus = set(msg.get("processing-tasks") or ()), str(msg.get("stimulus_id"))
+        if not keys:
+            return
         if how is None:
             if not self._watching:
                 self._deaths = {stimulus: self._gone.forgive(ws.nanny, keys)}
@@ -217,7 +220,8 @@ class Gate(SchedulerPlugin):
             ws = ts.processing_on
             # What is said of an attempt before this one says nothing of what this one was given.
             if ws is not None and msg.get("run_id") in (None, ts.run_id):
-                self._exceeded(group, key, ws)
+                self._words[key] = str(msg.get("why") or "")
+                self._exceeded(group, key, ws, float(msg.get("need") or 0.0))
             return
         # What ran beside others is bounded by all of them: that makes no light group a heavy one.
         if msg["op"] == "task-finished" and (msg["kind"] != "upper_bound" or group in self._hungry):
@@ -234,13 +238,13 @@ class Gate(SchedulerPlugin):
         self.allocator.observe(record)
         self._amounts.pop(record.group, None)
 
-    def _exceeded(self, group: str, key: Any, ws: Any) -> None:
-        """Let a task get more than it was granted, or than came with its thread."""
+    def _exceeded(self, group: str, key: Any, ws: Any, need: float = 0.0) -> None:
+        """Let a task get more than it was granted, than came with its thread, or than it said."""
         grant, room = self.books.grants.get(key), self.books.rooms.get(ws.address)
         if room is None or room.capacity_bytes == INFINITE:
             return
         had = grant.amount_bytes if grant is not None else room.capacity_bytes / ws.nthreads
-        had = self._failed[key] = max(had, self._failed.get(key, 0.0))
+        had = self._failed[key] = max(had, need, self._failed.get(key, 0.0))
         record = Record(str(key), group, "oom", granted={MEMORY: had}, exceeded=frozenset({MEMORY}))
         self.allocator.exceeded(self._task(key, group), record)
         self._amounts.pop(group, None)
@@ -256,19 +260,15 @@ class Gate(SchedulerPlugin):
 
     def _recall(self, group: str) -> None:
         """Hold a group's tasks that are queued, or assigned and surely not started."""
-        back = {}
-        for ws in self._workers.values():
-            first = sorted(ws.processing, key=lambda t: t.priority)[: ws.nthreads]
-            for ts in ws.processing:
-                if _group(ts.key) != group or self._is_set(ts) or ts.key in self.books.grants:
-                    continue
-                if ts in first or ts in ws.executing:
-                    self._strangers.setdefault(ws.address, {})[ts.key] = group
-                else:
-                    back[ts.key] = "released"
-        for ts in list(self.scheduler.queued):
-            if _group(ts.key) == group and not self._is_set(ts):
-                back[ts.key] = "waiting"
+
+        def wanted(ts: Any) -> bool:
+            return (
+                _group(ts.key) == group and not self._is_set(ts) and ts.key not in self.books.grants
+            )
+
+        back, begun = recall(self._workers.values(), list(self.scheduler.queued), wanted)
+        for worker, key in begun:
+            self._strangers.setdefault(worker, {})[key] = group
         if back:
             self.scheduler.transitions(back, stimulus_id=f"rotameter-recall-{time.time()}")
 
@@ -278,6 +278,7 @@ class Gate(SchedulerPlugin):
         """Say whether the user said where a task is to run, or what it takes."""
         own = ts.worker_restrictions or set()
         ours = own == {HOLD} or ts.key in self.books.grants or ts.key in self.line
+        ours = ours or ts.key in self._seceded
         return bool(
             (own and not ours) or ts.host_restrictions or ts.resource_restrictions or ts.actor
         )
@@ -321,6 +322,7 @@ class Gate(SchedulerPlugin):
         self.line.remove(key)
         self._since.pop(key, None)
         self._failed.pop(key, None)
+        self._words.pop(key, None)
         self._gone.forget(key)
         if self._tasks.pop(key, None) is not None and finish != "memory":
             self._observe_attempt(Record(str(key), _group(key), "cancelled"))
@@ -333,7 +335,8 @@ class Gate(SchedulerPlugin):
         ts = self.scheduler.tasks.get(key)
         if ts is None or self._watching:
             return
-        if grant is not None:
+        if grant is not None or key in self._seceded:
+            self._seceded.discard(key)
             ts.worker_restrictions = set()
             self._soon()
         if finish == "released" and key in self._deaths.get(stimulus_id, ()) and ts.suspicious > 0:
@@ -356,6 +359,7 @@ class Gate(SchedulerPlugin):
         for worker, room in self.books.rooms.items():
             ws = self._workers[worker]
             strangers = self._strangers.get(worker) or {}
+            self._let_secede(ws)
             room.open = ws in self.scheduler.running
             room.strangers = len(strangers)
             # What they need is not known better than by the most that their like has used.
@@ -387,6 +391,12 @@ class Gate(SchedulerPlugin):
             # A worker that is no longer paused tells nobody of it.
             self._timed = True
             self.scheduler.loop.call_later(AGAIN_S, self._later)
+
+    def _let_secede(self, ws: Any) -> None:
+        """Take back what a task had that left its thread: it waits for tasks of its own."""
+        for ts in ws.long_running:
+            if self.books.release(ts.key) is not None:
+                self._seceded.add(ts.key)
 
     def _later(self) -> None:
         self._timed = False
@@ -442,7 +452,7 @@ class Gate(SchedulerPlugin):
     def _refuse(self, key: Any, asked: float, failed: float | None, capacity: float) -> None:
         """End a task that no worker can hold, saying so."""
         self.counts["refused"] += 1
-        error = too_large(key, asked, failed, capacity)
+        error = too_large(key, asked, failed, capacity, self._words.get(key, ""))
         self.scheduler.loop.add_callback(
             self._safely, _compat.fail_task, self.scheduler, key, error
         )
@@ -483,4 +493,5 @@ class Gate(SchedulerPlugin):
 
     def explain(self, group: str) -> str:
         """Say why a group's tasks get what they get."""
-        return self.allocator.explain(Task("", group))
+        asked = {MEMORY: self._asked[group]} if group in self._asked else {}
+        return self.allocator.explain(Task("", group, asked=asked))

@@ -63,6 +63,8 @@ class Blame:
         how : str
             What :meth:`of_memory` said.
         """
+        # What left its thread waits for tasks of its own, and is not what grew.
+        tasks = [t for t in tasks if t not in ws.long_running] or tasks
         ran = [t for t in tasks if t in ws.executing]
         ran = ran or sorted(tasks, key=lambda t: t.priority)
         ran = ran[: max(1, ws.nthreads)]

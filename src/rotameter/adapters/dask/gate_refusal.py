@@ -11,7 +11,11 @@ __all__ = ["too_large"]
 
 
 def too_large(
-    key: Any, asked_bytes: float, failed_bytes: float | None, most_bytes: float
+    key: Any,
+    asked_bytes: float,
+    failed_bytes: float | None,
+    most_bytes: float,
+    words: str = "",
 ) -> PolicyError:
     """Give the error, which names what is needed and the most that there is.
 
@@ -25,6 +29,8 @@ def too_large(
         What it was given when it ran out of memory.
     most_bytes : float
         What the largest worker has for tasks.
+    words : str
+        What the task said itself when it ran out of memory.
 
     Examples
     --------
@@ -34,7 +40,8 @@ def too_large(
     needs = f"{format_bytes(asked_bytes)} of memory, which was set for its group"
     if failed_bytes is not None and failed_bytes >= asked_bytes:
         needs = f"more than {format_bytes(failed_bytes)} of memory, which it was given"
+    said = f"; it said: {words}" if words else ""
     return PolicyError(
-        f"task {key!r} needs {needs}; the largest worker has {format_bytes(most_bytes)}",
+        f"task {key!r} needs {needs}; the largest worker has {format_bytes(most_bytes)}{said}",
         hint="start a worker with more memory, or split the task",
     )

@@ -14,6 +14,7 @@ from distributed.system import memory_limit
 from rotameter.adapters.dask import _compat
 from rotameter.profiler.live.memory import PeakMeter, bound
 from rotameter.profiler.live.proc import Own, Proc
+from rotameter.profiler.live.redact import clip, first_line
 
 __all__ = ["TOPIC", "GateWorker"]
 
@@ -22,6 +23,12 @@ TOPIC = "rotameter-gate"
 TOLD_S = 0.05
 """What tasks used is told so much later, many at a time: a message at the end of each would make
 the task's own one, which lets the next begin, wait for the stream's next turn."""
+
+
+def _asked_for(error: BaseException) -> float:
+    """Give the bytes that numpy could not get at once; 0 where nothing says how many."""
+    need = getattr(error, "_total_size", 0)
+    return float(need) if isinstance(need, int) else 0.0
 
 
 def _made(watching: bool) -> GateWorker:
@@ -74,8 +81,9 @@ class GateWorker(WorkerPlugin):
         mine = self._begin(key)
         made = original(task, data, state, key, *rest)
         with contextlib.suppress(Exception):
-            short_of = isinstance(made.get("actual_exception"), MemoryError)
-            self._end(mine, key, "memory_error" if short_of else made.get("op"))
+            error = made.get("actual_exception")
+            short_of = isinstance(error, MemoryError)
+            self._end(mine, key, "memory_error" if short_of else made.get("op"), error)
             if short_of and not self._watching:
                 made = {**made, "actual_exception": Reschedule()}
         return made
@@ -107,7 +115,7 @@ class GateWorker(WorkerPlugin):
             one["peak"] = max(one["peak"], peak)
         self._meter.reset()
 
-    def _end(self, mine: dict[str, Any], key: Any, op: Any) -> None:
+    def _end(self, mine: dict[str, Any], key: Any, op: Any, error: Any = None) -> None:
         with self._lock:
             self._stretch()
             self._running.pop(id(mine), None)
@@ -129,6 +137,7 @@ class GateWorker(WorkerPlugin):
             "wall": time.time() - mine["began"],
         }
         if op == "memory_error":  # to be known before the task comes back
+            said |= {"why": clip(first_line(error)), "need": _asked_for(error)}
             self.worker.log_event(TOPIC, {"tasks": [said]})
             return
         with self._lock:
