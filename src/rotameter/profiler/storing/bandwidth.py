@@ -62,7 +62,8 @@ class BandwidthModel:
     """A fitted model; make one with `fit_bandwidth`."""
 
     keys: tuple[tuple[str, str], ...]
-    ranges: tuple[Range, ...]
+    ranges: tuple[Range, ...]  # of what is asked
+    spans: tuple[Range, ...]  # of the axes that it is learned on
     surfaces: tuple[Kriging, ...]
     boosted: tuple[Any, ...]
     half_width: Floats  # (n_keys,) of log MiB/s, 80 %; NaN not known
@@ -86,13 +87,13 @@ class BandwidthModel:
             Columns `DIMENSIONS`.
         """
         with _one_thread():
-            return self._log_rates(self._codes(op, store), _log2(dims))
+            return self._log_rates(self._codes(op, store), _axes(_log2(dims)))
 
     def _log_rates(self, code: Codes, at: Floats) -> Floats:
         out = np.full(len(code), np.nan)
         for i in np.unique(code[code >= 0]):
             rows = np.flatnonzero(code == i)
-            inside = np.nan_to_num(self.ranges[i].clamp(at[rows]))
+            inside = np.nan_to_num(self.spans[i].clamp(at[rows]))
             trees = np.zeros(len(rows))
             for model in self.boosted:
                 trees += model.predict(_features(inside, np.full(len(rows), i), self.keys))
@@ -161,9 +162,21 @@ def _log2(dims: Floats) -> Floats:
     return np.asarray(out, dtype=np.float64)
 
 
+def _axes(logs: Floats) -> Floats:
+    """Give the axes of log2 dims (m, 4): the last becomes tasks on a node.
+
+    Both of its two are what an experiment varies; together they may be beyond all that was
+    measured where each of them is not.
+    """
+    out = logs.copy()
+    out[:, 3] -= logs[:, 2]
+    return out
+
+
 def _features(at: Floats, code: Codes, keys: tuple[tuple[str, str], ...]) -> Floats:
-    """Give log features of log2 dims (m, 4): per task, per node, calls; then op and store."""
+    """Give log features of axes (m, 4): per task, per node, calls; then op and store."""
     transfer, size, nodes, tasks = at.T
+    tasks = tasks + nodes
     ops, stores = sorted({k[0] for k in keys}), sorted({k[1] for k in keys})
     op = np.array([ops.index(k[0]) for k in keys])[code]
     store = np.array([stores.index(k[1]) for k in keys])[code]
@@ -210,14 +223,15 @@ def _fit_once(table: BandwidthTable, seed: int) -> BandwidthModel:
     code = np.array([number[k] for k in zip(merged.op, merged.store, strict=True)], dtype=np.int64)
     logs = _log2(merged.dims)
     ranges = tuple(ranges_of(logs, code, len(keys)))
-    at, y = np.nan_to_num(logs), np.log(merged.rate_mib_s)
-    for i, span in enumerate(ranges):
-        at[code == i] = np.nan_to_num(span.clamp(logs[code == i]))
+    at, y = _axes(logs), np.log(merged.rate_mib_s)
+    spans = tuple(ranges_of(at, code, len(keys)))
+    for i, span in enumerate(spans):
+        at[code == i] = np.nan_to_num(span.clamp(at[code == i]))
     with _one_thread():
         surfaces = tuple(fit_kriging(at[code == i], y[code == i], seed) for i in range(len(keys)))
         boosted = _boost(at, code, y, keys, seed)
     unknown = np.full(len(keys), np.nan)
-    return BandwidthModel(keys, ranges, surfaces, boosted, unknown, len(merged), table)
+    return BandwidthModel(keys, ranges, spans, surfaces, boosted, unknown, len(merged), table)
 
 
 def fit_bandwidth(
@@ -263,7 +277,8 @@ def fit_bandwidth(
             share = min(1.0, 0.8 * (len(own) + 1) / len(own))
             half[i] = float(np.quantile(own, share, method="higher"))
     return BandwidthModel(
-        *(model.keys, model.ranges, model.surfaces, model.boosted, half, model.n, table)
+        *(model.keys, model.ranges, model.spans, model.surfaces, model.boosted),
+        *(half, model.n, table),
     )
 
 
