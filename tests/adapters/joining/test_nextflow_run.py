@@ -160,7 +160,7 @@ def test_several_runs_with_cached_rows(run):
     counted(trace)
     outcomes = [row["outcome"] for row in trace.table("tasks").to_pylist()]
     assert len(outcomes) == 5 and "cached" not in outcomes
-    assert any("2 traces" in word for word in trace.warnings)
+    assert any("2 runs (traces)" in word for word in trace.warnings)
 
 
 def test_a_killed_run_without_a_trace(run):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from rotameter.adapters.importers._nextflow_commas import ENERGY, Commas
 from rotameter.adapters.importers._nextflow_values import FIELDS, is_null, parse
 from rotameter.profiler.live.redact import redact
 
-__all__ = ["ENERGY", "Attempt", "Link", "chain", "link", "make"]
+__all__ = ["ENERGY", "Attempt", "Link", "chain", "chain_runs", "link", "make"]
 
 _OUTCOMES = {
     "COMPLETED": "ok",
@@ -257,6 +258,8 @@ class Link:
     line: int
     task_id: str = ""
     attempt: int = 1
+    done: bool = False
+    """Whether it ended well, so that no later run does it again."""
 
 
 def link(made: Attempt) -> Link:
@@ -264,8 +267,9 @@ def link(made: Attempt) -> Link:
     row = made.row
     begin = row["submitted_ns"] if row["submitted_ns"] is not None else row["started_ns"]
     lost = row["outcome"] not in ("ok", "cached", "running")
-    key = row["run_id"]
-    return Link(row["task_id"], key, begin, row["ended_ns"], made.tried, lost, made.line or 0)
+    done = row["outcome"] in ("ok", "cached")
+    ended, line = row["ended_ns"], made.line or 0
+    return Link(row["task_id"], row["run_id"], begin, ended, made.tried, lost, line, done=done)
 
 
 def chain(links: Iterable[Link], taken: set[str]) -> None:
@@ -294,14 +298,56 @@ def chain(links: Iterable[Link], taken: set[str]) -> None:
                 open_ends.append(one)
 
 
+def chain_runs(runs: Iterable[Sequence[Link]], taken: set[str]) -> None:
+    """Do the same over runs of one workflow: what did not end well is done again by a later one.
+
+    Parameters
+    ----------
+    runs : iterable of sequence of Link
+        In any order, those without any time in theirs. Attempts count from 1 in each of them.
+    taken : set of str
+        Names that tasks have; those of these runs are added.
+    """
+    ends: dict[str, list[Link]] = {}
+    for links in sorted(runs, key=_begin):
+        chain(links, set())
+        tasks: dict[str, list[Link]] = {}
+        for one in sorted(links, key=lambda one: (one.attempt, one.begin_ns or 0, one.line)):
+            tasks.setdefault(one.task_id, []).append(one)
+        lasts = []
+        for rows in sorted(tasks.values(), key=lambda rows: rows[0].begin_ns or 0):
+            first, waiting = rows[0], ends.get(rows[0].name, [])
+            before = next((last for last in waiting if _may_follow(first, last)), None)
+            name, counted = first.name, 0
+            if before is not None:
+                waiting.remove(before)
+                counted = before.attempt + 1 - first.attempt
+            task = before.task_id if before is not None else _unique(name, first, taken)
+            for one in rows:
+                one.task_id, one.attempt = task, one.attempt + counted
+            lasts.append(rows[-1])
+        for last in lasts:
+            if not last.done:
+                ends.setdefault(last.name, []).append(last)
+
+
+def _begin(links: Sequence[Link]) -> float:
+    known = [one.begin_ns for one in links if one.begin_ns is not None]
+    return min(known, default=math.inf)
+
+
 def _before(one: Link, ends: list[Link]) -> Link | None:
     for last in ends:  # what failed first is tried again first
         if one.tried is not None and last.tried is not None and one.tried != last.tried + 1:
             continue
-        end = last.end_ns
-        if end is None or one.begin_ns is None or one.begin_ns >= end - _SLACK_NS:
+        if _may_follow(one, last):
             return last
     return None
+
+
+def _may_follow(one: Link, last: Link) -> bool:
+    end = last.end_ns
+    return end is None or one.begin_ns is None or one.begin_ns >= end - _SLACK_NS
 
 
 def _unique(name: str, one: Link, taken: set[str]) -> str:

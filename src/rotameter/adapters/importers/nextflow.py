@@ -15,7 +15,7 @@ from rotameter.adapters.importers._nextflow_commas import Commas
 from rotameter.adapters.importers._nextflow_end import End, watch
 from rotameter.adapters.importers._nextflow_lines import Header, Record, find_header, records
 from rotameter.adapters.importers._nextflow_part import Part
-from rotameter.adapters.importers._nextflow_rows import ENERGY, Attempt, chain, link, make
+from rotameter.adapters.importers._nextflow_rows import ENERGY, Attempt, chain_runs, link, make
 from rotameter.adapters.importers._nextflow_values import Seen, is_null
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
@@ -69,8 +69,8 @@ class Importer:
         for part in parts:
             part.give(self.taken, build)
 
-    def attempts(self, file: InputFile, build: Builder) -> list[Attempt]:
-        """Give the attempts of one trace, numbered; for joining them with others.
+    def attempts(self, file: InputFile, build: Builder) -> list[list[Attempt]]:
+        """Give the attempts of one trace, a list for each header; for joining them with others.
 
         Raises
         ------
@@ -80,16 +80,15 @@ class Importer:
         found: dict[int, list[Attempt]] = {}
         for part, made in self.rows(file, build):
             found.setdefault(part, []).append(made)
-        for rows in found.values():
-            self.number(rows)
-        return [made for rows in found.values() for made in rows]
+        return list(found.values())
 
-    def number(self, rows: Sequence[Attempt]) -> None:
-        """Name the tasks of rows and number their attempts, in place."""
-        links = [link(made) for made in rows]
-        chain(links, self.taken)
-        for made, one in zip(rows, links, strict=True):
-            made.row.update(task_id=one.task_id, attempt=one.attempt)
+    def number(self, runs: Sequence[Sequence[Attempt]]) -> None:
+        """Name the tasks of a workflow's runs and number their attempts, in place."""
+        links = [[link(made) for made in rows] for rows in runs]
+        chain_runs(links, self.taken)
+        for rows, linked in zip(runs, links, strict=True):
+            for made, one in zip(rows, linked, strict=True):
+                made.row.update(task_id=one.task_id, attempt=one.attempt)
 
     def rows(self, file: InputFile, build: Builder) -> Iterator[tuple[int, Attempt]]:
         """Give the rows of one trace with the number of the header that they stand under.

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rotameter.adapters.importers._nextflow_lines import find_header
 from rotameter.adapters.importers._nextflow_rows import Attempt, make
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
@@ -28,6 +29,7 @@ from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
+    from rotameter.values import Head
 
 __all__ = ["Folder", "find", "join"]
 
@@ -63,7 +65,7 @@ def find(path: Path) -> Folder | None:
         pair = opened(path, file) if plausible(file) else None
         if pair is None:
             continue
-        if importer.sniff(pair[1]) >= 0.9:
+        if _is_trace(importer, pair[1], marked or found.work is not None):
             found.traces.append((pair[0], pair[1].name))
         else:
             found.others.append(file)
@@ -72,10 +74,23 @@ def find(path: Path) -> Folder | None:
     return found if found.traces and _has_slurm(found) else None
 
 
+def _is_trace(importer: Importer, head: Head, marked: bool) -> bool:
+    """Say whether a file is a trace; in a run's folder, one that has no ``task_id`` is too.
+
+    Tables that plug-ins make of a trace have columns of their own: they tell of the same tasks.
+    """
+    sure = importer.sniff(head)
+    if sure >= 0.9 or not marked or sure < 0.7:
+        return sure >= 0.9
+    line = next((line for line in head.text.split("\n") if line.strip()), "")
+    header = find_header(line)
+    return header is not None and not header.unknown
+
+
 def _has_slurm(found: Folder) -> bool:
     """Say whether Slurm's accounting beside the traces is of the same jobs."""
     probe, ledger = Builder("nextflow", "nextflow"), Ledger()
-    attempts = _traces(found, Importer(), probe, ledger)
+    attempts = [made for rows in _traces(found, Importer(), probe, ledger) for made in rows]
     slurm = read_sacct(found.path, found.others, probe, ledger)
     return belong(attempts, slurm, probe)
 
@@ -84,11 +99,13 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     """Join what the folder holds."""
     build, ledger = Builder("nextflow", "nextflow"), Ledger()
     importer = Importer()
-    attempts = _traces(folder, importer, build, ledger)
+    runs = _traces(folder, importer, build, ledger)
     logs = [(path, _read_log(path, build)) for path in folder.logs]
-    known = {a.hash for a in attempts if a.hash}
-    traced = len(attempts)
-    attempts += _only_in_logs(folder, logs, known, importer, build, ledger)
+    known = {made.hash for rows in runs for made in rows if made.hash}
+    traced = sum(map(len, runs))
+    runs += _only_in_logs(folder, logs, known, build, ledger)
+    importer.number(runs)
+    attempts = [made for rows in runs for made in rows]
     if not attempts and not build.records_in:
         raise BadInput(
             f"{folder.path}: a Nextflow run without a trace, and its log names no task",
@@ -122,8 +139,11 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     return build.build(utc_offset_s=offset)
 
 
-def _traces(folder: Folder, importer: Importer, build: Builder, ledger: Ledger) -> list[Attempt]:
-    found: list[Attempt] = []
+def _traces(
+    folder: Folder, importer: Importer, build: Builder, ledger: Ledger
+) -> list[list[Attempt]]:
+    """Give the attempts of each trace, none of them twice."""
+    found: list[list[Attempt]] = []
     troubles: list[str] = []
     for file, name in folder.traces:
         try:
@@ -134,20 +154,24 @@ def _traces(folder: Folder, importer: Importer, build: Builder, ledger: Ledger) 
             build.files += 1
     for text in troubles:
         build.warn(text)
-    ledger.records["trace"] += len(found)
-    if len(folder.traces) > 1:
-        build.warn(f"{len(folder.traces):,} traces (runs) lie in this folder: all are joined")
+    found = [rows for rows in found if rows]
+    ledger.records["trace"] += sum(map(len, found))
+    if len(found) > 1:
+        build.note(
+            f"{len(found):,} runs (traces) lie in this folder: all are joined, and the makespan "
+            "spans all of them"
+        )
     return _without_echoes(found, build)
 
 
-def _without_echoes(attempts: list[Attempt], build: Builder) -> list[Attempt]:
+def _without_echoes(runs: list[list[Attempt]], build: Builder) -> list[list[Attempt]]:
     """Leave out cached rows whose own run is there too: the same work, told twice."""
-    ran = {a.hash for a in attempts if a.hash and a.row["outcome"] != "cached"}
-    kept = [a for a in attempts if a.row["outcome"] != "cached" or a.hash not in ran]
-    gone = len(attempts) - len(kept)
+    ran = {a.hash for rows in runs for a in rows if a.hash and a.row["outcome"] != "cached"}
+    kept = [[a for a in rows if a.row["outcome"] != "cached" or a.hash not in ran] for rows in runs]
+    gone = sum(map(len, runs)) - sum(map(len, kept))
     if gone:
         build.merged += gone
-        build.warn(f"cached rows are the same work as rows of the run before: {gone:,} merged")
+        build.note(f"cached rows are the same work as rows of the run before: {gone:,} merged")
     return kept
 
 
@@ -173,13 +197,17 @@ def _only_in_logs(
     folder: Folder,
     logs: list[tuple[Path, _nextflow_log.Log]],
     known: set[str],
-    importer: Importer,
     build: Builder,
     ledger: Ledger,
-) -> list[Attempt]:
-    """Make attempts of tasks that the newest log has and no trace: the run may have been killed."""
-    found: list[Attempt] = []
+) -> list[list[Attempt]]:
+    """Make attempts of tasks that the newest log has and no trace: the run may have been killed.
+
+    Without any trace all logs tell; the oldest comes first.
+    """
+    runs: list[list[Attempt]] = []
     for path, log in logs[: None if not folder.traces else 1]:
+        found: list[Attempt] = []
+        runs.insert(0, found)
         for key, task in log.tasks.items():
             if key in known:
                 continue
@@ -193,8 +221,7 @@ def _only_in_logs(
             made = make(fields, build.warn)
             made.file, made.native_id, made.workdir = path.name, task.native_id, task.workdir
             found.append(made)
-    importer.number(found)
-    return found
+    return runs
 
 
 def _say_only_in_logs(joined: list[Joined], build: Builder) -> None:
