@@ -98,8 +98,8 @@ def test_peaks_of_a_trace_at_the_limit_or_of_a_page_cache_carry_nothing() -> Non
     for rows in (at_limit, cached):
         (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
         assert "upper bounds" in made.keep
-        source = "as large as the request" if rows is at_limit else "page cache"
-        assert f"6 peaks are upper bounds: {source}" in made.reason and made.at_most == 6
+        source = "are as large as the request" if rows is at_limit else "include page cache"
+        assert f"6 peaks {source}" in made.reason and made.at_most == 6
     dead = {"task_id": "x", "group": "g", "outcome": "oom", "requested_memory_bytes": 3 * 10**9}
     fine = [{**row, "task_id": str(k), "peak_memory_kind": "exact"} for k in range(6)]
     (made,) = advise(from_trace(Trace.from_tables({"tasks": [*fine, dead]})))
@@ -145,7 +145,7 @@ def test_what_was_not_asked_by_all_is_not_summed() -> None:
         ([1.0] * 9, {"killed": ((0, 4 * GB), (0, 3 * GB))},
          "2 attempts ran out of memory with up to 4 GB, so more than that is asked for"),
         ([1.0] * 9, {"at_most": np.arange(9) < 1},
-         "1 peak is an upper bound: as large as the request"),
+         "1 peak is as large as the request"),
         ([63.0] * 9, {}, "no more than a machine's 64 GB"),
         ([1.0] * 4, {"killed": ((0, 4 * GB),)},
          "keep, because fewer than 5 runs (4 runs); 1 attempt ran out of memory with 4 GB"),

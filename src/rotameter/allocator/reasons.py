@@ -92,15 +92,15 @@ def _base(basis: Basis, *, added: bool = True) -> str:
 
 def _bounds(basis: Basis) -> list[str]:
     """Say how many peaks are upper bounds, and why they are."""
-    return [
-        f"{many(count, 'peak')} {'is an upper bound' if count == 1 else 'are upper bounds'}:"
-        f" {source}"
-        for count, source in (
-            (basis.counted, "page cache, or other tasks of the process, are counted"),
-            (basis.at_limit, "as large as the request"),
-        )
-        if count
-    ]
+    made = []
+    if basis.counted:
+        verb = "includes" if basis.counted == 1 else "include"
+        peaks = many(basis.counted, "peak")
+        made.append(f"{peaks} {verb} page cache or other tasks of the process")
+    if basis.at_limit:
+        verb = "is" if basis.at_limit == 1 else "are"
+        made.append(f"{many(basis.at_limit, 'peak')} {verb} as large as the request")
+    return made
 
 
 def _grew(basis: Basis) -> str:
