@@ -290,3 +290,33 @@ def test_only_traces_are_taken_for_traces(rotameter_shared):
             mine = Importer().sniff(Head(file.name, file.head, file.path)) >= 0.5
             assert mine == (path.parent.name == "nextflow"), path
             assert not mine or sniff(file)[0][1] == "nextflow", path
+
+
+# -- several traces without their folder -----------------------------------------------------------
+
+
+def _trace(*rows: str) -> bytes:
+    head = "hash\tname\tstatus\texit\tsubmit\tduration\trealtime\n"
+    return (head + "".join(f"{row}\t11s\t10s\n" for row in rows)).encode()
+
+
+_FIRST = (
+    "aa/000001\tA\tCOMPLETED\t0\t2025-01-14 10:00:00.000",
+    "bb/000002\tB\tFAILED\t1\t2025-01-14 10:00:00.000",
+)
+_AGAIN = "cc/000003\tB\tCOMPLETED\t0\t2025-01-15 10:00:00.000"
+_CACHED = "aa/000001\tA\tCACHED\t0\t2025-01-14 10:00:00.000"
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_a_run_that_has_the_other_s_work_from_its_cache_goes_on_with_it(names):
+    files = dict(zip(names, (_trace(*_FIRST), _trace(_CACHED, _AGAIN)), strict=True))
+    made = import_bytes(Importer, {f"{name}.txt": data for name, data in files.items()})
+    tasks = {(t["task_id"], t["attempt"], t["outcome"]) for t in made.table("tasks").to_pylist()}
+    assert {("B", 1, "failed"), ("B", 2, "ok"), ("A", 1, "ok")} <= tasks and len(tasks) == 4
+
+
+def test_runs_that_share_nothing_are_each_their_own():
+    made = import_bytes(Importer, {"a.txt": _trace(*_FIRST), "b.txt": _trace(_AGAIN)})
+    tasks = {(t["task_id"], t["attempt"]) for t in made.table("tasks").to_pylist()}
+    assert tasks == {("A", 1), ("B", 1), ("B [cc/000003]", 1)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,16 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._nextflow_columns import Columns
-from rotameter.adapters.importers._nextflow_rows import Attempt, Link, chain
+from rotameter.adapters.importers._nextflow_rows import Attempt, Link, chain, chain_runs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rotameter.adapters.importers.building import Builder
 
-__all__ = ["Part"]
+__all__ = ["Part", "give_all"]
 
 _NONE = -(1 << 62)
+_DONE = pa.array(["ok", "cached"])
 _WELL = pa.array(["ok", "cached", "running"])
 
 
@@ -29,33 +31,42 @@ class Part:
     def __init__(self) -> None:
         self._tasks, self._samples = Columns("tasks"), Columns("samples")
         self._tried, self._lines, self._of = array("q"), array("q"), array("q")
+        self._batches: list[dict[str, Any]] | None = None
+        self.cached: set[str] = set()
+        """Hashes of rows from the cache: of what an earlier run did."""
 
     def add(self, made: Attempt) -> None:
         """Add one attempt, its task's name being the name in the trace."""
         row = self._tasks.add(made.row)
         self._tried.append(_NONE if made.tried is None else made.tried)
         self._lines.append(made.line or 0)
+        if made.hash and made.row["outcome"] == "cached":
+            self.cached.add(made.hash)
         for metric, value in made.samples.items():
             quality = "estimate" if metric == "staging_s" else "sampled"
             at = made.row["ended_ns"]
             self._samples.add({"at_ns": at, "metric": metric, "value": value, "quality": quality})
             self._of.append(row)
 
-    def give(self, taken: set[str], build: Builder) -> None:
-        """Hand all rows to the builder.
+    @property
+    def batches(self) -> Sequence[dict[str, Any]]:
+        """The rows, as columns; no more can be added."""
+        if self._batches is None:
+            self._batches = list(self._tasks.batches())
+        return self._batches
 
-        Parameters
-        ----------
-        taken : set of str
-            Names that tasks have; those of this part are added.
-        build : Builder
-        """
-        batches = self._tasks.batches()
-        if not batches:
-            return
-        ids, attempts = self._named(batches, taken)
+    def ran(self, hashes: pa.Array) -> list[str]:
+        """Give those of some hashes that are rows of this part, and not from its cache."""
+        keys = _whole(self.batches, "run_id", pa.string())
+        cached = pc.equal(_whole(self.batches, "outcome", pa.string()), "cached")
+        found = pc.and_not(pc.is_in(keys, value_set=hashes), cached)
+        own: list[str] = keys.filter(found).to_pylist()
+        return own
+
+    def give(self, ids: list[str], attempts: NDArray[np.int64], build: Builder) -> None:
+        """Hand all rows to the builder, with their task's name and the number of the attempt."""
         at = 0
-        for batch in batches:
+        for batch in self.batches:
             size = len(batch["task_id"])
             batch["task_id"], batch["attempt"] = ids[at : at + size], attempts[at : at + size]
             build.extend("tasks", batch)
@@ -67,29 +78,86 @@ class Part:
             rows = pa.array(np.frombuffer(self._of, np.int64, size, 8 * at))
             build.extend("samples", {**batch, "subject": whole.take(rows)})
             at += size
+        self._batches = []
 
-    def _named(self, batches: Any, taken: set[str]) -> tuple[list[str], NDArray[np.int64]]:
-        """Give the task and the number of each attempt.
+    def facts(self) -> _Facts:
+        """Give what decides of the rows' tasks."""
+        return _Facts(self.batches, self._tried, self._lines)
 
-        Rows of one name are linked by themselves, one name after the other, so that only theirs
-        are there as objects.
-        """
-        names = pa.chunked_array([batch["task_id"] for batch in batches], pa.string())
-        coded = names.combine_chunks().dictionary_encode()
-        codes = coded.indices.to_numpy(zero_copy_only=False)
-        texts = coded.dictionary
-        order = np.argsort(codes, kind="stable")
-        edges = np.searchsorted(codes[order], np.arange(len(texts) + 1)).tolist()
-        facts = _Facts(batches, self._tried, self._lines)
-        ids: list[str] = [""] * len(codes)
-        attempts = np.ones(len(codes), np.int64)
-        for first, last, name in zip(edges, edges[1:], texts, strict=False):
-            rows = order[first:last].tolist()
-            links = [facts.link(row, name.as_py()) for row in rows]
+    def names(self) -> pa.ChunkedArray:
+        """Give the names in the trace."""
+        return pa.chunked_array([batch["task_id"] for batch in self.batches], pa.string())
+
+
+def give_all(parts: Sequence[Part], taken: set[str], build: Builder) -> None:
+    """Hand the rows of all parts to the builder, attempts of a task numbered.
+
+    Parts of which one has from its cache what another ran are runs of one workflow: what failed
+    in one and the next did again is one task. Others have nothing to do with each other.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    taken : set of str
+        Names that tasks have; those of these parts are added.
+    build : Builder
+    """
+    parts = [part for part in parts if part.batches]
+    for runs in _workflows(parts):
+        for part, (ids, attempts) in zip(runs, _named(runs, taken), strict=True):
+            part.give(ids, attempts, build)
+
+
+def _workflows(parts: Sequence[Part]) -> list[list[Part]]:
+    """Put parts together that are runs of one workflow, each in its order."""
+    wanted = pa.array(sorted({key for part in parts for key in part.cached}), pa.string())
+    groups = {at: [part] for at, part in enumerate(parts)}
+    group_of = list(range(len(parts)))
+    by_hash: dict[str, int] = {}
+    for at, part in enumerate(parts if len(wanted) else ()):
+        for key in (*part.ran(wanted), *part.cached):
+            other = group_of[by_hash.setdefault(key, at)]
+            if other != group_of[at]:
+                gone = group_of[at]
+                groups[other] += groups.pop(gone)
+                group_of = [other if group == gone else group for group in group_of]
+    return list(groups.values())
+
+
+def _named(runs: Sequence[Part], taken: set[str]) -> list[tuple[list[str], NDArray[np.int64]]]:
+    """Give the task and the number of each attempt.
+
+    Rows of one name are linked by themselves, one name after the other, so that only theirs are
+    there as objects.
+    """
+    names = [part.names() for part in runs]
+    sizes = [len(name) for name in names]
+    coded = pa.chunked_array([c for n in names for c in n.chunks], pa.string())
+    coded = coded.combine_chunks().dictionary_encode()
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    run_of = np.repeat(np.arange(len(runs)), sizes)
+    firsts = np.cumsum([0, *sizes])
+    order = np.argsort(codes, kind="stable")
+    edges = np.searchsorted(codes[order], np.arange(len(coded.dictionary) + 1)).tolist()
+    facts = [part.facts() for part in runs]
+    ids: list[str] = [""] * len(codes)
+    attempts = np.ones(len(codes), np.int64)
+    for first, last, name in zip(edges, edges[1:], coded.dictionary, strict=False):
+        rows = order[first:last].tolist()
+        linked: dict[int, list[Link]] = {}
+        links = []
+        for row in rows:
+            run = int(run_of[row])
+            links.append(facts[run].link(row - int(firsts[run]), name.as_py()))
+            linked.setdefault(run, []).append(links[-1])
+        if len(linked) > 1:
+            chain_runs(linked.values(), taken)
+        else:
             chain(links, taken)
-            for row, one in zip(rows, links, strict=True):
-                ids[row], attempts[row] = one.task_id, one.attempt
-        return ids, attempts
+        for row, one in zip(rows, links, strict=True):
+            ids[row], attempts[row] = one.task_id, one.attempt
+    ends = zip(firsts.tolist(), firsts[1:].tolist(), strict=False)
+    return [(ids[first:last], attempts[first:last]) for first, last in ends]
 
 
 class _Facts:
@@ -102,8 +170,9 @@ class _Facts:
         )
         self._begin = _numbers(pc.coalesce(submitted, started))
         self._end = _numbers(ended)
-        well = pc.is_in(_whole(batches, "outcome", pa.string()), value_set=_WELL)
-        self._well = well.to_numpy(zero_copy_only=False)
+        outcome = _whole(batches, "outcome", pa.string())
+        self._well = pc.is_in(outcome, value_set=_WELL).to_numpy(zero_copy_only=False)
+        self._done = pc.is_in(outcome, value_set=_DONE).to_numpy(zero_copy_only=False)
         self._keys = _whole(batches, "run_id", pa.string())
 
     def link(self, row: int, name: str) -> Link:
@@ -116,6 +185,7 @@ class _Facts:
             None if tried == _NONE else tried,
             not self._well[row],
             self._lines[row],
+            done=bool(self._done[row]),
         )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rotameter.adapters.importers._nextflow_commas import Commas
 from rotameter.adapters.importers._nextflow_end import End, watch
 from rotameter.adapters.importers._nextflow_lines import Header, Record, find_header, records
-from rotameter.adapters.importers._nextflow_part import Part
+from rotameter.adapters.importers._nextflow_part import Part, give_all
 from rotameter.adapters.importers._nextflow_rows import ENERGY, Attempt, chain_runs, link, make
 from rotameter.adapters.importers._nextflow_values import Seen, is_null
 from rotameter.adapters.importers.building import Builder
@@ -44,6 +44,7 @@ class Importer:
         self._seen: set[int] = set()
         self._twice = 0
         self._zoned: bool | None = None
+        self._parts: list[Part] = []
         self._commas = Commas()
         self._beyond: list[Any] = [0]
 
@@ -59,15 +60,12 @@ class Importer:
 
     def read(self, file: InputFile, build: Builder, **options: Any) -> None:
         """Read one trace."""
-        parts: list[Part] = []
         number = None
         for at, made in self.rows(file, build):
             if at != number:
-                parts.append(Part())
+                self._parts.append(Part())
                 number = at
-            parts[-1].add(made)
-        for part in parts:
-            part.give(self.taken, build)
+            self._parts[-1].add(made)
 
     def attempts(self, file: InputFile, build: Builder) -> list[list[Attempt]]:
         """Give the attempts of one trace, a list for each header; for joining them with others.
@@ -119,7 +117,9 @@ class Importer:
         _say(header or _empty(file, build), counts, build)
 
     def finish(self, build: Builder) -> None:
-        """Say what the format cannot tell."""
+        """Hand over the rows, and say what the format cannot tell."""
+        parts, self._parts = self._parts, []
+        give_all(parts, self.taken, build)
         self._commas.say(build)
         if self._beyond[0]:
             count, first, wall, whole = self._beyond
