@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rotameter.adapters.importers import reading, rundirs
+from rotameter.adapters.importers.walking import readable
 from rotameter.errors import UsageError
 from rotameter.profiler.store import is_trace, open_trace
 from rotameter.profiler.trace import Trace
@@ -139,6 +140,8 @@ def _open(
     if not paths or not all(os.fspath(path) for path in paths):
         raise UsageError("no path given", hint="name a trace, a file or a folder")
     offset_s = utc_offset_seconds(utc_offset)
+    for path in paths:
+        readable(Path(os.path.expanduser(os.fspath(path))))
     if len(paths) > 1 and format is None and all(is_trace(Path(p)) for p in paths):
         merged = Trace.merge([open_trace(Path(p)) for p in paths])
         return _unused(merged, options, utc_offset)

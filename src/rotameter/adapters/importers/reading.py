@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rotameter import plugins
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN, InputFile, open_members
+from rotameter.adapters.importers.walking import Unread, files_below
 from rotameter.errors import (
     BadInput,
     InputError,
@@ -227,10 +228,10 @@ def _expand(
     troubles: list[str] = []
     errors: list[RotameterError] = []
     seen: set[Path] = set()
-    twice = 0
+    twice, unread = 0, Unread()
     for path in given:
         if path.is_dir():
-            found = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p, path))
+            found = sorted(files_below(path, unread))
         elif path.exists():
             found = [_seekable(path)]
         else:
@@ -251,6 +252,7 @@ def _expand(
             except InputError as error:
                 troubles.append(str(error))
                 errors.append(error)
+    troubles += unread.words()
     if twice:
         troubles.append(f"named twice, read once: {many(twice, 'file')}")
     return files, troubles, errors
@@ -280,10 +282,6 @@ def _seekable(path: Path) -> Path:
                 raise BadInput(f"{path} is too long", hint="write it to a file first")
             kept.write(part)
     return Path(kept.name)
-
-
-def _hidden(path: Path, below: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(below).parts)
 
 
 def _choose(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from rotameter.adapters.importers import reading
 from rotameter.adapters.importers.inputs import InputFile, open_members
+from rotameter.adapters.importers.walking import Unread, entries
 from rotameter.errors import InputError, RotameterError, UnknownFormat, UsageError
 from rotameter.units import many
 
@@ -85,13 +85,9 @@ def check_folder(
 def _below(folder: Path, most: int) -> Iterator[Path]:
     """Give at most so many files, those near the top first; nothing hidden, no linked folders."""
     waiting, left = deque([str(folder)]), most
+    unread = Unread()  # said when all of it is read
     while waiting and left > 0:
-        try:
-            with os.scandir(waiting.popleft()) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
-        except OSError:
-            continue
-        for entry in entries:
+        for entry in entries(waiting.popleft(), unread):
             if entry.name.startswith("."):
                 continue
             with contextlib.suppress(OSError):

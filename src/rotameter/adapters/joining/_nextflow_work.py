@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from rotameter.adapters.importers.walking import Unread, entries
 from rotameter.adapters.joining.scanning import small_text
 
 __all__ = ["find", "read"]
@@ -21,16 +22,19 @@ _LEGACY = ("pid", "state", "%cpu", "%mem", "vmem", "rss", "peak_vmem", "peak_rss
 _BIG = 1 << 60
 
 
-def find(work: Path, hash: str | None) -> Path | None:
+def find(work: Path, hash: str | None, unread: Unread) -> Path | None:
     """Find a task's folder by the beginning of its hash; None if it is gone or not clear."""
     match = _HASH.fullmatch(hash or "")
     if match is None:
         return None
-    try:
-        names = [n for n in os.listdir(work / match[1]) if n.startswith(match[2])]
-    except OSError:
+    near = [e.name for e in entries(work / match[1], unread) if e.name.startswith(match[2])]
+    if len(near) != 1:
         return None
-    return work / match[1] / names[0] if len(names) == 1 else None
+    task = work / match[1] / near[0]
+    if not os.access(task, os.X_OK):
+        unread.add(task, "Permission denied")
+        return None
+    return task
 
 
 def read(folder: Path) -> dict[str, Any]:

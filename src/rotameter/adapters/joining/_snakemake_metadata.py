@@ -17,6 +17,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from rotameter.adapters.importers.walking import Unread
 from rotameter.adapters.joining.scanning import small_text
 
 __all__ = ["Job", "incomplete", "path_of", "read"]
@@ -57,9 +58,14 @@ def path_of(name: str) -> str | None:
     return data.decode("utf-8", "replace") or None
 
 
-def _records(folder: Path) -> Iterator[tuple[str, Path]]:
+def _records(folder: Path, unread: Unread) -> Iterator[tuple[str, Path]]:
     count = 0
-    for place, folders, names in os.walk(folder):
+
+    def said(error: OSError) -> None:
+        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            unread.add(str(error.filename), error.strerror)
+
+    for place, folders, names in os.walk(folder, onerror=said):
         folders.sort()
         for name in sorted(names):
             count += 1
@@ -69,11 +75,11 @@ def _records(folder: Path) -> Iterator[tuple[str, Path]]:
             yield path.relative_to(folder).as_posix(), path
 
 
-def read(folder: Path) -> tuple[list[Job], list[tuple[str, str]]]:
+def read(folder: Path, unread: Unread) -> tuple[list[Job], list[tuple[str, str]]]:
     """Read all records; give the jobs and (file, reason) of records that cannot be read."""
     jobs: dict[Any, Job] = {}
     bad: list[tuple[str, str]] = []
-    for name, path in _records(folder):
+    for name, path in _records(folder, unread):
         output = path_of(name)
         record = _load(path)
         if output is None or record is None:
@@ -150,9 +156,9 @@ def _add(job: Job, other: Job) -> None:
     job.ended_ns = max(ends, default=None)
 
 
-def incomplete(folder: Path) -> Iterator[tuple[str, str | None]]:
+def incomplete(folder: Path, unread: Unread) -> Iterator[tuple[str, str | None]]:
     """Give (output, job id of the batch system) of jobs that have not ended."""
-    for name, path in _records(folder):
+    for name, path in _records(folder, unread):
         output = path_of(name)
         if output is None:
             continue

@@ -20,6 +20,7 @@ from rotameter.adapters.joining.slurm_side import (
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
+    from rotameter.adapters.importers.walking import Unread
     from rotameter.adapters.joining._snakemake_jobs import Job
     from rotameter.adapters.joining.snakemake_run import Folder
 
@@ -30,13 +31,13 @@ _KNOWN = ("user", "account", "queue", "host", "granted_cores", "granted_memory_b
 _SLURM_KNOWS = ("started_ns", *_KNOWN)
 
 
-def log_ids(folder: Path, jobs: Sequence[Job]) -> None:
+def log_ids(folder: Path, jobs: Sequence[Job], unread: Unread) -> None:
     """Take job ids from ``slurm_logs/rule_NAME/WILDCARDS/ID.log``, where no log told them."""
     if all(job.external for job in jobs):
         return
     known = {job.external for job in jobs if job.external}
     by_place: dict[tuple[str, str], list[str]] = {}
-    for path in walk(folder, depth=8):
+    for path in walk(folder, unread, depth=8):
         match = _NUMBERED.fullmatch(path.name)
         parts = path.relative_to(folder).parts[:-1]
         if match is None or not parts or match[1] in known:

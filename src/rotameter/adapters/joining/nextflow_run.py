@@ -18,6 +18,7 @@ from rotameter.adapters.importers._nextflow_rows import Attempt, make
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.nextflow import Importer
+from rotameter.adapters.importers.walking import Unread
 from rotameter.adapters.joining import _nextflow_log, _nextflow_work
 from rotameter.adapters.joining._nextflow_slurm import belong, with_slurm
 from rotameter.adapters.joining.merging import Joined, Ledger, offset_between
@@ -48,6 +49,7 @@ class Folder:
     logs: list[Path] = field(default_factory=list)
     others: list[Path] = field(default_factory=list)
     work: Path | None = None
+    unread: Unread = field(default_factory=Unread)
 
 
 def find(path: Path) -> Folder | None:
@@ -61,8 +63,10 @@ def find(path: Path) -> Folder | None:
     found.work = path / "work" if (path / "work").is_dir() else None
     marked = bool(found.logs) or (path / ".nextflow").is_dir()
     importer = Importer()
-    for file in islice(walk(path, depth=6 if marked else 2), None if marked else _UNMARKED):
-        pair = opened(path, file) if plausible(file) else None
+    for file in islice(
+        walk(path, found.unread, depth=6 if marked else 2), None if marked else _UNMARKED
+    ):
+        pair = opened(path, file, found.unread) if plausible(file) else None
         if pair is None:
             continue
         if _is_trace(importer, pair[1], marked or found.work is not None):
@@ -134,6 +138,8 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     for one in (*joined, *extra):
         _add(one, build)
     ledger.close((*joined, *extra), build)
+    for text in folder.unread.words():
+        build.warn(text)
     importer.finish(build)
     offset = utc_offset_s if utc_offset_s is not None or zone is None else zone / 1e9
     return build.build(utc_offset_s=offset)
@@ -289,7 +295,7 @@ def _with_work(
         if place is not None and place not in places and len(places) < 8 and place.is_dir():
             places.append(place)
     for made, one in zip(attempts, joined, strict=True):
-        task = next((t for t in (_nextflow_work.find(p, made.hash) for p in places) if t), None)
+        task = _place_of(made, places, folder.unread)
         row = _nextflow_work.read(task) if task else {}
         if not row:
             continue
@@ -305,6 +311,11 @@ def _with_work(
         one.fill(row, "work", better=finer)
         if row.get("peak_memory_bytes") and one.row.get("outcome") != "oom":
             _finer_peak(one, row)
+
+
+def _place_of(made: Attempt, places: list[Path], unread: Unread) -> Path | None:
+    found = (_nextflow_work.find(place, made.hash, unread) for place in places)
+    return next((task for task in found if task), None)
 
 
 def _finer_peak(one: Joined, row: Mapping[str, Any]) -> None:

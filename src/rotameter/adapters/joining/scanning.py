@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rotameter.adapters.importers.inputs import InputFile, open_members
+from rotameter.adapters.importers.walking import Unread, entries
 from rotameter.errors import InputError
 from rotameter.values import Head
 
@@ -22,30 +23,27 @@ _FILES_LIMIT = 50_000
 _TEXT_LIMIT = 64 << 20
 
 
-def walk(folder: Path, *, depth: int = 6, hidden: bool = False) -> Iterator[Path]:
+def walk(folder: Path, unread: Unread, *, depth: int = 6, hidden: bool = False) -> Iterator[Path]:
     """Give the files below a folder in order of name; no links to folders, no scratch folders."""
     left = [_FILES_LIMIT]
-    yield from _walk(folder, depth, hidden, left)
+    yield from _walk(folder, unread, depth, hidden, left)
 
 
-def _walk(folder: Path, depth: int, hidden: bool, left: list[int]) -> Iterator[Path]:
-    try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
+def _walk(
+    folder: Path, unread: Unread, depth: int, hidden: bool, left: list[int]
+) -> Iterator[Path]:
+    for entry in entries(folder, unread):
         if left[0] <= 0 or (entry.name.startswith(".") and not hidden):
             continue
         try:
             if entry.is_dir(follow_symlinks=False):
                 if depth > 0 and entry.name not in _SKIPPED:
-                    yield from _walk(Path(entry.path), depth - 1, hidden, left)
+                    yield from _walk(Path(entry.path), unread, depth - 1, hidden, left)
             elif entry.is_file():
                 left[0] -= 1
                 yield Path(entry.path)
-        except OSError:
-            continue
+        except OSError as error:
+            unread.add(entry.path, error.strerror)
 
 
 def plausible(path: Path) -> bool:
@@ -71,7 +69,7 @@ def named(folder: Path, path: Path) -> str:
         return str(path)
 
 
-def opened(folder: Path, path: Path) -> tuple[InputFile, Head] | None:
+def opened(folder: Path, path: Path, unread: Unread | None = None) -> tuple[InputFile, Head] | None:
     """Open one plain or packed file and its beginning; None where that does not go."""
     try:
         members = open_members(path)
@@ -80,6 +78,8 @@ def opened(folder: Path, path: Path) -> tuple[InputFile, Head] | None:
         file = members[0]
         return file, Head(named(folder, path), file.head, file.path)
     except InputError:
+        if unread is not None and not os.access(path, os.R_OK):
+            unread.add(path, "Permission denied")
         return None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.snakemake import Importer
+from rotameter.adapters.importers.walking import Unread
 from rotameter.adapters.joining import _snakemake_log, _snakemake_metadata
 from rotameter.adapters.joining._snakemake_benchmarks import with_benchmarks
 from rotameter.adapters.joining._snakemake_jobs import (
@@ -43,6 +44,7 @@ class Folder:
     logs: list[Path] = field(default_factory=list)
     benchmarks: list[tuple[InputFile, str]] = field(default_factory=list)
     others: list[Path] = field(default_factory=list)
+    unread: Unread = field(default_factory=Unread)
 
 
 def find(path: Path) -> Folder | None:
@@ -51,10 +53,12 @@ def find(path: Path) -> Folder | None:
     if not own.is_dir():
         return None
     found = Folder(path, own)
-    found.logs = sorted(p for p in walk(own / "log", depth=0) if p.name.endswith(".log"))
+    found.logs = sorted(
+        p for p in walk(own / "log", found.unread, depth=0) if p.name.endswith(".log")
+    )
     importer = Importer()
-    for file in walk(path):
-        pair = opened(path, file) if plausible(file) else None
+    for file in walk(path, found.unread):
+        pair = opened(path, file, found.unread) if plausible(file) else None
         if pair is None:
             continue
         if importer.sniff(pair[1]) >= 0.5:
@@ -71,10 +75,12 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     jobs = attempts([(name, log) for name, log in logs], build, ledger)
     metadata = _metadata(folder, build, ledger)
     jobs = with_metadata(jobs, metadata, build, ledger, utc_offset_s)
-    log_ids(folder.own / "slurm_logs", jobs)
+    log_ids(folder.own / "slurm_logs", jobs, folder.unread)
     _unfinished(folder, jobs)
     jobs += with_benchmarks(folder, jobs, build, ledger)
     with_slurm(folder, jobs, build, ledger, utc_offset_s)
+    for text in folder.unread.words():
+        build.warn(text)
     if not jobs:
         raise BadInput(
             f"{folder.path}: a Snakemake folder without metadata, logs and benchmarks of any job",
@@ -112,7 +118,7 @@ def _logs(folder: Folder, build: Builder) -> list[tuple[str, _snakemake_log.Log]
 
 
 def _metadata(folder: Folder, build: Builder, ledger: Ledger) -> list[_snakemake_metadata.Job]:
-    jobs, bad = _snakemake_metadata.read(folder.own / "metadata")
+    jobs, bad = _snakemake_metadata.read(folder.own / "metadata", folder.unread)
     for name, reason in bad:
         build.records_in += 1
         build.reject(f".snakemake/metadata/{name}", None, reason)
@@ -127,7 +133,9 @@ def _metadata(folder: Folder, build: Builder, ledger: Ledger) -> list[_snakemake
 def _unfinished(folder: Folder, jobs: list[Job]) -> None:
     """Take the batch job's id of jobs that Snakemake still holds for unfinished."""
     by_output = {output: job for job in jobs for output in job.outputs}
-    for output, external in _snakemake_metadata.incomplete(folder.own / "incomplete"):
+    for output, external in _snakemake_metadata.incomplete(
+        folder.own / "incomplete", folder.unread
+    ):
         job = by_output.get(output)
         if job is not None and external and job.external is None:
             job.external = _snakemake_log.job_number(external)

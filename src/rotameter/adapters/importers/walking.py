@@ -1,0 +1,104 @@
+"""Folders walked through, with a note of what could not be looked into: none is left out unsaid."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rotameter.errors import BadInput
+from rotameter.units import many
+
+__all__ = ["Unread", "entries", "files_below", "readable"]
+
+_SHOWN = 3
+
+
+class Unread:
+    """Folders and files that could not be looked at, and why.
+
+    Examples
+    --------
+    >>> unread = Unread()
+    >>> unread.add("run/sub", "Permission denied")
+    >>> unread.words()
+    ['1 folder or file cannot be read and is left out: run/sub (Permission denied)']
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, path: str | os.PathLike[str], reason: str | None) -> None:
+        """Note one; again is once."""
+        self._found.setdefault(os.fspath(path), reason or "unknown reason")
+
+    def words(self) -> list[str]:
+        """Give a sentence, or none."""
+        if not self._found:
+            return []
+        shown = [f"{path} ({reason})" for path, reason in list(self._found.items())[:_SHOWN]]
+        more = len(self._found) - len(shown)
+        if len(self._found) == 1:
+            return [f"1 folder or file cannot be read and is left out: {shown[0]}"]
+        rest = f" and {more:,} more" if more else ""
+        return [
+            f"{many(len(self._found), 'folder')} or files cannot be read and are left out: "
+            f"{', '.join(shown)}{rest}"
+        ]
+
+
+def entries(folder: Path | str, unread: Unread) -> list[os.DirEntry[str]]:
+    """Give what lies in a folder, in order of name; nothing where it cannot be read.
+
+    A folder that is not there holds nothing, and is not noted.
+    """
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        unread.add(folder, error.strerror)
+        return []
+
+
+def files_below(folder: Path, unread: Unread, skip: Iterable[str] = ()) -> Iterator[Path]:
+    """Give the files below a folder, folder by folder; nothing hidden, no links to folders."""
+    passed = frozenset(skip)
+    waiting = [os.fspath(folder)]
+    while waiting:
+        below = []
+        for entry in entries(waiting.pop(), unread):
+            if entry.name.startswith(".") or entry.name in passed:
+                continue
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    below.append(entry.path)
+                elif entry.is_file():
+                    yield Path(entry.path)
+            except OSError as error:
+                unread.add(entry.path, error.strerror)
+        waiting += reversed(below)
+
+
+def readable(path: Path) -> None:
+    """Refuse a folder that the user may not look into.
+
+    Raises
+    ------
+    BadInput
+        If it is one.
+    """
+    try:
+        if not path.is_dir() or os.access(path, os.R_OK | os.X_OK):
+            return
+    except OSError as error:
+        reason = error.strerror or "unknown reason"
+        raise BadInput(f"cannot reach {path}: {reason}", hint=_HINT) from None
+    raise BadInput(f"cannot read the folder {path}: Permission denied", hint=_HINT)
+
+
+_HINT = "ask its owner for the right to read it, or name another path"
