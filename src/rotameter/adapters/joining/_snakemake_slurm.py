@@ -71,8 +71,11 @@ def with_slurm(
     build: Builder,
     ledger: Ledger,
     utc_offset_s: float | None,
-) -> None:
-    """Join accounting files and efficiency reports; requeued runs of a job become attempts."""
+) -> list[Path]:
+    """Join accounting files and efficiency reports; requeued runs of a job become attempts.
+
+    Gives the files that were read.
+    """
     sacct = read_sacct(folder.path, folder.others, build, ledger)
     report = read_report(folder.path, folder.others, build, ledger)
     if sacct.jobs:
@@ -80,6 +83,7 @@ def with_slurm(
         _take(jobs, sacct, "sacct", build, ledger)
     if report.jobs:
         _take(jobs, report, "efficiency report", build, ledger)
+    return [*sacct.files, *report.files]
 
 
 def _align(

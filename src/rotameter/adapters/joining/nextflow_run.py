@@ -19,8 +19,9 @@ from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.nextflow import Importer
 from rotameter.adapters.importers.walking import Unread
-from rotameter.adapters.joining import _nextflow_log, _nextflow_work
+from rotameter.adapters.joining import _nextflow_log, _nextflow_work, leftover
 from rotameter.adapters.joining._nextflow_slurm import belong, with_slurm
+from rotameter.adapters.joining.leftover import may_be_another
 from rotameter.adapters.joining.merging import Joined, Ledger, offset_between
 from rotameter.adapters.joining.scanning import opened, plausible, walk
 from rotameter.adapters.joining.slurm_side import read_sacct
@@ -48,6 +49,7 @@ class Folder:
     traces: list[tuple[InputFile, str]] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
     others: list[Path] = field(default_factory=list)
+    aside: list[Path] = field(default_factory=list)
     work: Path | None = None
     unread: Unread = field(default_factory=Unread)
 
@@ -68,6 +70,8 @@ def find(path: Path) -> Folder | None:
     ):
         pair = opened(path, file, found.unread) if plausible(file) else None
         if pair is None:
+            if may_be_another(file):
+                found.aside.append(file)
             continue
         if _is_trace(importer, pair[1], marked or found.work is not None):
             found.traces.append((pair[0], pair[1].name))
@@ -140,6 +144,7 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     ledger.close((*joined, *extra), build)
     for text in folder.unread.words():
         build.warn(text)
+    leftover.say(folder.path, [*folder.others, *folder.aside], slurm.files, build)
     importer.finish(build)
     offset = utc_offset_s if utc_offset_s is not None or zone is None else zone / 1e9
     return build.build(utc_offset_s=offset)

@@ -14,7 +14,7 @@ from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.snakemake import Importer
 from rotameter.adapters.importers.walking import Unread
-from rotameter.adapters.joining import _snakemake_log, _snakemake_metadata
+from rotameter.adapters.joining import _snakemake_log, _snakemake_metadata, leftover
 from rotameter.adapters.joining._snakemake_benchmarks import with_benchmarks
 from rotameter.adapters.joining._snakemake_jobs import (
     Job,
@@ -24,6 +24,7 @@ from rotameter.adapters.joining._snakemake_jobs import (
     with_metadata,
 )
 from rotameter.adapters.joining._snakemake_slurm import log_ids, with_slurm
+from rotameter.adapters.joining.leftover import may_be_another
 from rotameter.adapters.joining.merging import Ledger
 from rotameter.adapters.joining.scanning import named, opened, plausible, walk
 from rotameter.errors import BadInput
@@ -44,6 +45,7 @@ class Folder:
     logs: list[Path] = field(default_factory=list)
     benchmarks: list[tuple[InputFile, str]] = field(default_factory=list)
     others: list[Path] = field(default_factory=list)
+    aside: list[Path] = field(default_factory=list)
     unread: Unread = field(default_factory=Unread)
 
 
@@ -60,6 +62,8 @@ def find(path: Path) -> Folder | None:
     for file in walk(path, found.unread):
         pair = opened(path, file, found.unread) if plausible(file) else None
         if pair is None:
+            if may_be_another(file):
+                found.aside.append(file)
             continue
         if importer.sniff(pair[1]) >= 0.5:
             found.benchmarks.append((pair[0], pair[1].name))
@@ -78,9 +82,10 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     log_ids(folder.own / "slurm_logs", jobs, folder.unread)
     _unfinished(folder, jobs)
     jobs += with_benchmarks(folder, jobs, build, ledger)
-    with_slurm(folder, jobs, build, ledger, utc_offset_s)
+    read = with_slurm(folder, jobs, build, ledger, utc_offset_s)
     for text in folder.unread.words():
         build.warn(text)
+    leftover.say(folder.path, [*folder.others, *folder.aside], read, build)
     if not jobs:
         raise BadInput(
             f"{folder.path}: a Snakemake folder without metadata, logs and benchmarks of any job",
