@@ -82,15 +82,25 @@ def format_count(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
-def many(count: int, word: str) -> str:
+def many(count: int, word: str, words: str | None = None) -> str:
     """Write a count and its noun, in the plural unless there is one.
+
+    Parameters
+    ----------
+    count : int
+    word : str
+        The noun, and what follows it where that depends on the number.
+    words : str, optional
+        The same of several; by default with an ``s``.
 
     Examples
     --------
     >>> many(1, "task"), many(1368, "task")
     ('1 task', '1,368 tasks')
+    >>> many(1, "record was", "records were"), many(2, "dependency", "dependencies")
+    ('1 record was', '2 dependencies')
     """
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+    return f"{count:,} {word if count == 1 else words or word + 's'}"
 
 
 def format_bytes(value: float | None, digits: int = 2) -> str:

@@ -42,7 +42,7 @@ def test_writes_what_sacct_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     out = tmp_path / "jobs.txt"
     ran = _run("--since", "7d", "-o", str(out))
     assert ran.exit_code == 0 and ran.stdout == ""
-    assert "1 rows" in ran.stderr and "rotameter report" in ran.stderr
+    assert "1 row to" in ran.stderr and "rotameter report" in ran.stderr
     assert out.read_text() == "JobID|State|Elapsed\n7|COMPLETED|00:02:00\n"
 
 
@@ -52,6 +52,9 @@ def test_writes_what_sacct_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (("--jobs", "7"), UsageError),
         (("-o", "jobs.txt"), UsageError),
         (("--jobs", "x", "--print"), UsageError),
+        (("--since", "2025-02-30", "--print"), UsageError),
+        (("--since", "2025-02-03T25:00", "--print"), UsageError),
+        (("--jobs", "7", "-o", "nodir/jobs.txt"), UsageError),
         (("--jobs", "7", "-o", "jobs.txt"), TraceNotFound),
     ],
 )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from click.testing import CliRunner
 
+from rotameter.cli.convert import convert
 from rotameter.cli.stats import stats
 
 WFFORMAT = {
@@ -65,3 +68,27 @@ def test_task_time_is_one_number_and_a_lower_bound_where_a_duration_is_missing(
     assert (found["task_wall_s"], found["sums"]["wall_s"]["at_least"]) == (60.0, True)
     (line,) = [one for one in call(str(path)).splitlines() if one.startswith("  task time")]
     assert line.split()[2:] == ["≥", "1", "min"]
+
+
+def test_what_is_piped_in_is_an_input(tmp_path: Path) -> None:
+    """A process of its own: a pipe is no file that can be read twice."""
+    text = "job_id,start,end\na,2024-01-01T00:00:00Z,2024-01-01T00:01:00Z\n"
+    ran = subprocess.run(
+        [sys.executable, "-m", "rotameter.cli", "stats", "-", "--json"],
+        input=text, capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert json.loads(ran.stdout)["task_wall_s"] == 60.0
+    ran = subprocess.run(
+        [sys.executable, "-m", "rotameter.cli", "stats", "."],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert ran.returncode == 4 and ran.stderr.startswith("error: no files in .\n")
+
+
+def test_the_table_of_what_was_refused_is_there_as_the_warning_says(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("job_id,name,wall_s\na,x,1\nb,y,2\nTotal,,3\n")
+    ran = CliRunner().invoke(stats, [str(path)])
+    assert "see table rejects (rotameter convert INPUT --to csv --table rejects)" in ran.stderr
+    ran = CliRunner().invoke(convert, [str(path), "--to", "csv", "--table", "rejects"])
+    assert "a row of totals, not a task" in ran.stdout

@@ -217,7 +217,7 @@ def test_losses_in_the_trace_itself_are_noted() -> None:
     )
     notes = diagnose(trace, []).notes
     assert "3 records were dropped: counts and sums are too low" in notes
-    assert "1 input records were refused" in notes
+    assert "1 input record was refused" in notes
 
 
 def test_where_the_rest_is_and_only_where_there_is_a_rest() -> None:

@@ -139,7 +139,7 @@ def test_attempts_on_unknown_workers_are_said_to_be_outside() -> None:
         Trace.from_tables({"workers": [WORKER], "tasks": [task("a", 0, 1) | {"worker": "x"}]})
     )
     assert made.worker_core_s.useful == 0.0
-    assert "1 attempts" in made.notes[0]
+    assert "1 attempt ran" in made.notes[0]
 
 
 def test_a_worker_older_than_the_run_is_held_from_the_runs_start() -> None:

@@ -78,7 +78,7 @@ def test_torn_tail_is_a_warning(folder: Path, cut: int) -> None:
     with pytest.warns(TraceWarning, match="torn"):
         trace = store.open_trace(folder)
     assert trace.table("tasks")["task_id"].to_pylist() == ["a"]
-    assert "1 records kept" in trace.warnings[0]
+    assert "1 record kept" in trace.warnings[0]
 
 
 def test_bad_frame_in_the_middle_loses_only_itself(folder: Path) -> None:

@@ -22,6 +22,7 @@ __all__ = ["Given", "RecoveredInput", "echo_json", "input_options", "load", "sho
 
 F = TypeVar("F", bound=Callable[..., Any])
 _BAR_FROM = 20
+_STDIN = "/dev/stdin"
 
 
 class RecoveredInput(RotameterError):
@@ -147,6 +148,7 @@ def load(path: str | Sequence[str], given: Given) -> Trace:
     """Open a trace or import what is there, and say on stderr what was lost in it."""
     from rotameter import api
 
+    path = _standard_input(path)
     with warnings.catch_warnings(), _bar() as progress:
         warnings.simplefilter("ignore")
         trace = api.open(
@@ -166,6 +168,18 @@ def load(path: str | Sequence[str], given: Given) -> Trace:
             )
         click.echo(f"warning: {word}", err=True)
     return trace
+
+
+def _standard_input(path: str | Sequence[str]) -> str | Sequence[str]:
+    """Take ``-`` for what is piped in."""
+    if path != "-" and (isinstance(path, str) or "-" not in path):
+        return path
+    if sys.stdin is not None and sys.stdin.isatty():
+        raise UsageError(
+            "- is the standard input, and nothing is piped in",
+            hint="COMMAND | rotameter stats -, or name a file",
+        )
+    return _STDIN if isinstance(path, str) else [_STDIN if one == "-" else one for one in path]
 
 
 @contextlib.contextmanager

@@ -40,6 +40,7 @@ def slurm(
     """  # noqa: D301
     from rotameter.adapters.collect import slurm as sacct
     from rotameter.errors import UsageError
+    from rotameter.units import many
 
     query = sacct.Query(jobs=jobs, name=name, since=since, user=user)
     if only_print:
@@ -49,5 +50,5 @@ def slurm(
     if output is None:
         raise UsageError("where to?", hint="give -o FILE, or --print to see the command")
     rows = sacct.collect(query, output, force=force)
-    click.echo(f"{rows:,} rows to {output}", err=True)
+    click.echo(f"{many(rows, 'row')} to {output}", err=True)
     click.echo(f"next: rotameter report {sacct.quoted(output)}", err=True)

@@ -14,6 +14,7 @@ import click
 
 from rotameter.cli._common import Given, input_options, load
 from rotameter.errors import TraceWarning, UnknownPlugin, UsageError, WouldOverwrite
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -132,7 +133,9 @@ def export(
         sys.stdout.flush()
         return
     rows = len(trace.table(table or "tasks"))
-    what = f"{rows:,} rows of {table or 'tasks'}" if to in _OF_ONE_TABLE else f"{rows:,} attempts"
+    what = many(rows, "attempt")
+    if to in _OF_ONE_TABLE:
+        what = f"{many(rows, 'row')} of {table or 'tasks'}"
     click.echo(f"Wrote {output} ({written or what})", err=True)
 
 

@@ -9,6 +9,7 @@ import click
 from rotameter.cli._common import Given, input_options, load, short_name
 from rotameter.cli._storage import advice_of, storage_options
 from rotameter.cli.diagnose import keep_predictions
+from rotameter.units import many
 
 __all__ = ["report"]
 
@@ -56,7 +57,7 @@ def report(
     )
     tasks = len(opened.table("tasks"))
     size_kb = written.stat().st_size / 1e3
-    click.echo(f"Wrote {written} ({size_kb:,.0f} kB, {tasks:,} attempts)")
+    click.echo(f"Wrote {written} ({size_kb:,.0f} kB, {many(tasks, 'attempt')})")
     if findings_json:
         click.echo(f"Wrote {findings_json}")
     if len(trace) == 1 and not no_store:

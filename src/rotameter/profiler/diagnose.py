@@ -18,7 +18,7 @@ from rotameter.profiler.ledger import ledger
 from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.verdict import build, status_of
 from rotameter.profiler.view import view
-from rotameter.units import format_seconds
+from rotameter.units import format_seconds, many
 from rotameter.values import Finding, Verdict, to_dict
 
 if TYPE_CHECKING:
@@ -138,11 +138,12 @@ def _missing(trace: Trace) -> list[str]:
         notes.append(f"cannot tell how long the run took because {lack}")
     dropped = trace.meta.get("dropped")
     if isinstance(dropped, int) and dropped > 0:
-        notes.append(f"{dropped:,} records were dropped: counts and sums are too low")
+        said = many(dropped, "record was", "records were")
+        notes.append(f"{said} dropped: counts and sums are too low")
     # The importer says how many of how many; once is enough.
     refused = trace.table("rejects").num_rows
     if refused and not any("records were refused" in str(text) for text in trace.warnings):
-        notes.append(f"{refused:,} input records were refused")
+        notes.append(f"{many(refused, 'input record was', 'input records were')} refused")
     notes.extend(str(text) for text in trace.warnings)
     return notes
 

@@ -23,6 +23,7 @@ from rotameter.profiler.occupancy import (
     sweep,
 )
 from rotameter.profiler.view import View, plain_python, view
+from rotameter.units import many
 from rotameter.values import to_dict
 
 if TYPE_CHECKING:
@@ -143,8 +144,8 @@ def _ledger(seen: View) -> Ledger:
     homeless = seen.ran & ~np.isin(seen.seat[seen.worker], seen.held["worker"])
     if swept is not None and homeless.any():
         notes.append(
-            f"{int(homeless.sum()):,} attempts ran on workers whose life was not recorded; "
-            "they are outside the worker-held account"
+            f"{many(int(homeless.sum()), 'attempt')} ran on workers whose life was not recorded: "
+            "outside the worker-held account"
         )
     return Ledger(
         worker_core_s=_worker_cores(seen, swept),
@@ -328,9 +329,9 @@ def _requested(seen: View, what: str) -> Account:
         useful=float(taken.sum()),
         wasted=tuple(amounts.items()),
         how=(
-            f"granted (else requested) {what} × duration of {rows.size:,} attempts; useful = "
+            f"granted (else requested) {what} × duration of {many(rows.size, 'attempt')}; useful = "
             + ("CPU time" if cores else "peak memory × duration")
-            + f" of {int(known.sum()):,} ok attempts where measured, at most the request"
+            + f" of {many(int(known.sum()), 'ok attempt')} where measured, at most the request"
         ),
         measured=measured,
         known=int(read.sum()),

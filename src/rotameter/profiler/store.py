@@ -43,6 +43,7 @@ from rotameter.profiler.live.segment import SegmentRead, read_segment
 from rotameter.profiler.meta import merge_segment_metas
 from rotameter.profiler.schema import SCHEMA_VERSION, TABLES
 from rotameter.profiler.trace import Trace
+from rotameter.units import many
 
 __all__ = [
     "compact",
@@ -142,8 +143,8 @@ def _read_segments(files: Iterable[Path]) -> tuple[list[SegmentRead], list[str]]
             continue
         if read.torn_bytes:
             words.append(
-                f"segment {file.name} has a torn end: {read.torn_bytes:,} bytes skipped, "
-                f"{read.records:,} records kept"
+                f"segment {file.name} has a torn end: {many(read.torn_bytes, 'byte')} skipped, "
+                f"{many(read.records, 'record')} kept"
             )
         reads.append(read)
     return reads, words
@@ -217,7 +218,7 @@ def open_trace(path: str | Path, *, warn: bool = True) -> Trace:
     words += lost + torn
     raw, metas, bad = frames_to_tables(frame for read in reads for frame in read.frames)
     if bad:
-        words.append(f"{bad:,} values did not fit the schema and were left out")
+        words.append(f"{many(bad, 'value')} did not fit the schema: left out")
     if reads or not tables:
         joined = {
             n: pa.concat_tables([tables[n], raw[n]]) if n in tables else raw[n] for n in TABLES

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from rotameter.profiler.assemble import conform
 from rotameter.profiler.schema import SCHEMA_VERSION, TABLES, arrow_schema
+from rotameter.units import many
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,7 +231,7 @@ class Trace:
         run = self.meta.get("run") or {}
         span = self.makespan_s
         head = (
-            f"<p><b>rotameter trace</b>: {len(tasks):,} attempts, "
+            f"<p><b>rotameter trace</b>: {many(len(tasks), 'attempt')}, "
             f"run {_clip(run.get('status', 'unknown'))}"
             f", makespan {_seconds(span)}</p>"
         )

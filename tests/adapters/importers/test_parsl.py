@@ -240,7 +240,7 @@ def test_bad_rows_are_rejected(tmp_path):
     trace = rotameter.open(path)
     assert [r["line"] for r in trace.table("rejects").to_pylist()] == [2, 1]
     assert trace.meta["importer"]["records"] == {"in": 3, "out": 1, "merged": 0, "rejected": 2}
-    assert any("1 times that cannot be read" in text for text in trace.warnings)
+    assert any("1 time that cannot be read" in text for text in trace.warnings)
 
 
 def test_a_write_ahead_log_is_read_and_left_alone(tmp_path):

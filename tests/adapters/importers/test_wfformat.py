@@ -150,10 +150,10 @@ def test_edges_are_the_union_and_differences_are_counted():
     trace = load(new([a, b, c]))
     assert edges(trace) == {("b", "a"), ("c", "b"), ("c", "a")}
     said = " | ".join(trace.warnings)
-    assert "1 parents or children are not in the file" in said
-    assert "2 dependencies are named on one side only" in said
-    assert "1 dependencies follow from files only" in said
-    assert "2 dependencies are named and share no file" in said
+    assert "left out: 1 parent or child not in the file" in said
+    assert "2 dependencies named on one side only" in said
+    assert "1 dependency that only files show" in said
+    assert "2 dependencies named that share no file" in said
 
 
 def test_edges_from_files_alone_and_no_circle():

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,8 +114,16 @@ def _start(text: str) -> str:
     match = _AGO.fullmatch(text.strip().lower())
     if match is not None:
         return f"now-{int(match[1])}{_UNITS[match[2][0]]}"
-    _check(_WHEN, text.strip(), "--since", "such as 7d, 12h or 2025-02-01")
-    return text.strip()
+    text = text.strip()
+    _check(_WHEN, text, "--since", "such as 7d, 12h or 2025-02-01")
+    if text[0].isdigit():
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            raise UsageError(
+                f"--since {text}: there is no such day or time", hint="such as 2025-02-28"
+            ) from None
+    return text
 
 
 def command(query: Query, known: Sequence[str] | None = None) -> list[str]:
@@ -171,6 +180,8 @@ def collect(query: Query, out: Path, *, force: bool = False) -> int:
     ------
     WouldOverwrite
         If the file is there and ``force`` is not given.
+    UsageError
+        If its folder is not there, as with ``report`` and ``convert``.
     TraceNotFound
         If there is no sacct here, or no such job.
     SacctFailed
@@ -179,13 +190,14 @@ def collect(query: Query, out: Path, *, force: bool = False) -> int:
     query.options()
     if out.exists() and not force:
         raise WouldOverwrite(f"{out} exists", hint="--force overwrites it")
+    if not out.parent.is_dir():
+        raise UsageError(f"no such folder: {out.parent}", hint="create it first")
     text = _fetch(query)
     lines = text.count(b"\n") - 1
     if lines < 1:
         raise TraceNotFound(
             "sacct knows no such jobs", hint="check the numbers, --user and --since"
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.part")
     try:
         part.write_bytes(text)

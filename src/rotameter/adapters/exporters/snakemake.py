@@ -93,7 +93,7 @@ class Exporter:
         if len(groups) > 1:
             raise UsageError(
                 f"{len(groups):,} groups for one file: a benchmark is of one rule",
-                hint="name a folder (with a slash at its end), or give group=",
+                hint="name a folder: -o benchmarks/ (with the slash; in Python also group=NAME)",
             )
         rows = next(iter(groups.values()), [])
         if path == "-":

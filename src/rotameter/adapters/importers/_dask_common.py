@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.dask.names import group_of, task_id_of
 from rotameter.profiler.live.redact import clean_name
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -216,7 +217,8 @@ class Attempts:
         if self._untimed_count:
             more = ", …" if self._untimed_count > len(self._untimed) else ""
             build.warn(
-                f"{self._untimed_count:,} messages carry no timing (their worker may have died): "
+                f"{many(self._untimed_count, 'message carries', 'messages carry')} no "
+                f"timing (their worker may have died): "
                 f"{', '.join(self._untimed)}{more}"
             )
 

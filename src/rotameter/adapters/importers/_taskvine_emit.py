@@ -9,6 +9,7 @@ from rotameter.adapters.importers._nextflow_columns import Columns
 from rotameter.adapters.importers._taskvine_graph import Graph
 from rotameter.adapters.importers._taskvine_txn import Attempt, Log, Worker, wished
 from rotameter.profiler.live.redact import clean_name
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -76,8 +77,8 @@ def _facts(log: Log, states: Counter[str], build: Builder) -> None:
     build.meta.setdefault("runs", []).append(facts)
     if log.libraries:
         build.warn(
-            f"{len(log.libraries):,} library instances are listed apart (intervals of lane "
-            "library), not among the tasks"
+            f"{many(len(log.libraries), 'library instance is', 'library instances are')} "
+            "listed apart (intervals of lane library), not among the tasks"
         )
 
 
@@ -211,7 +212,9 @@ def emit_graph(graph: Graph, log: Log | None, prefix: str, build: Builder) -> No
         else:
             outside += 1
     if outside:
-        build.warn(f"{outside:,} dependencies on helper tasks of the manager are left out")
+        build.warn(
+            f"left out: {many(outside, 'dependency', 'dependencies')} on the manager's helper tasks"
+        )
     tasks, files = list(graph.tasks), list(graph.files)
     used: dict[str, None] = {}
     for op in ("read", "write"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from rotameter.adapters.importers._wfformat_parse import Document, Job, Warn
+from rotameter.units import many as counted
 
 __all__ = ["edges", "ordered"]
 
@@ -27,9 +28,14 @@ def edges(doc: Document, label: Mapping[str, str], warn: Warn) -> list[Edge]:
     up, down, missing = _declared(doc.jobs, index)
     declared = up | down
     if missing:
-        warn(f"{missing:,} parents or children are not in the file (or not unique): left out")
+        warn(
+            f"left out: {counted(missing, 'parent or child', 'parents or children')} not in the "
+            "file (or not unique)"
+        )
     if up and down and up != down:
-        warn(f"{len(up ^ down):,} dependencies are named on one side only: all are kept")
+        warn(
+            f"kept: {counted(len(up ^ down), 'dependency', 'dependencies')} named on one side only"
+        )
     if declared and not ordered(declared):
         warn("the dependencies go round in a circle")
     found = _by_files(doc.jobs, warn)
@@ -38,12 +44,12 @@ def edges(doc: Document, label: Mapping[str, str], warn: Warn) -> list[Edge]:
         warn("dependencies by files would close a circle: left out")
         extra = set()
     elif extra and declared:
-        warn(f"{len(extra):,} dependencies follow from files only: they are kept")
+        warn(f"kept: {counted(len(extra), 'dependency', 'dependencies')} that only files show")
     elif extra:
         warn(f"the file names no dependencies: {len(extra):,} follow from its files")
     behind = declared - found
     if behind and found:
-        warn(f"{len(behind):,} dependencies are named and share no file: they are kept")
+        warn(f"kept: {counted(len(behind), 'dependency', 'dependencies')} named that share no file")
     place = {job.id: n for n, job in enumerate(doc.jobs)}
     both = sorted(declared | extra, key=lambda edge: (place[edge[0]], place[edge[1]]))
     return [(label[task], label[on]) for task, on in both]
@@ -83,7 +89,10 @@ def _by_files(jobs: Sequence[Job], warn: Warn) -> set[Edge]:
             producers.setdefault(name, []).append(job.id)
     many = {name for name, ids in producers.items() if len(ids) > _PRODUCERS}
     if many:
-        warn(f"{len(many):,} files have more than {_PRODUCERS} writers: no dependency by them")
+        warn(
+            f"{counted(len(many), 'file has', 'files have')} more than {_PRODUCERS} writers: no "
+            "dependency by them"
+        )
     return {
         (job.id, on)
         for job in jobs

@@ -196,7 +196,7 @@ class Builder:
             words.insert(
                 0,
                 f"{self._rejected:,} of {self.records_in:,} records were refused: "
-                "see table rejects",
+                "see table rejects (rotameter convert INPUT --to csv --table rejects)",
             )
         meta = {
             **clean_meta(self.meta),

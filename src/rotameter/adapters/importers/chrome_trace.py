@@ -17,6 +17,7 @@ from rotameter.adapters.importers._json_events import EventReader
 from rotameter.adapters.importers.building import Builder
 from rotameter.errors import BadInput, UsageError
 from rotameter.profiler.live.redact import redact
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.inputs import InputFile
@@ -138,7 +139,7 @@ class Importer:
         self, file: InputFile, build: Builder, reader: EventReader, events: Events
     ) -> None:
         """Count what was recovered from a cut, damaged or joined file."""
-        kept = f"{events.records_in:,} events are recovered"
+        kept = f"{many(events.records_in, 'event')} recovered"
         if reader.broken:
             build.warn(f"{reader.broken}; {kept}")
         for damage in reader.damage:

@@ -174,7 +174,7 @@ class Importer:
         if events.files.shared:
             text = (
                 f"file hashes that stand for several files: {events.files.shared:,}; "
-                f"{events.files.doubtful:,} calls may be counted for the wrong one of them"
+                f"{many(events.files.doubtful, 'call')} may be counted for the wrong one of them"
             )
             build.warn(text)
         if events.aggregated:

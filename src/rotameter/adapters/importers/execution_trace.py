@@ -15,6 +15,7 @@ from rotameter.adapters.importers._json_events import EventReader
 from rotameter.adapters.importers.building import Builder
 from rotameter.errors import BadInput
 from rotameter.profiler.live.redact import clean_name, redact
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.inputs import InputFile
@@ -74,11 +75,11 @@ class Importer:
             said = reader.broken or f"{file.name} holds no nodes"
             raise BadInput(said, hint="is it whole, and an execution trace?")
         if reader.broken:
-            build.warn(f"{reader.broken}; {seen:,} nodes are recovered")
+            build.warn(f"{reader.broken}; {many(seen, 'node')} recovered")
         for damage in reader.damage:
             kind = "last node cut" if damage.cut else "not JSON"
             said = f"{kind} at byte {damage.end:,} (it begins at byte {damage.first:,})"
-            build.warn(f"{file.name}: {said}; {seen:,} nodes are recovered")
+            build.warn(f"{file.name}: {said}; {many(seen, 'node')} recovered")
             rejects.append((damage.line, said))
         if not reader.closed and not reader.damage:
             build.warn(f"{file.name}: the file ends before its closing bracket")

@@ -22,6 +22,7 @@ from rotameter.adapters.importers.building import Builder
 from rotameter.errors import BadInput
 from rotameter.profiler.devices import NO_ACTIVITY, analyse, smaller
 from rotameter.profiler.live.redact import redact
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.inputs import InputFile
@@ -99,7 +100,7 @@ class Importer:
             build.records_out = (build.records_out or 0) + shown
             build.merged += seen - counts["rejected"] - shown
         if events.broken is not None:
-            build.warn(f"{events.broken}: the {columns.events:,} events before that are kept")
+            build.warn(f"{events.broken}: {many(columns.events, 'event')} before that kept")
 
     def finish(self, build: Builder) -> None:
         """Describe the workers, and say what the traces cannot tell."""

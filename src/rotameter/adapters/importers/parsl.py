@@ -89,6 +89,6 @@ class Importer:
 
 def _say(runs: Runs, build: Builder) -> None:
     if runs.clock.unreadable:
-        build.warn(f"{runs.clock.unreadable:,} times that cannot be read are left out")
+        build.warn(f"left out: {many(runs.clock.unreadable, 'time')} that cannot be read")
     if runs.clock.lost:
-        build.warn(f"{runs.clock.lost:,} times without a known zone are left out")
+        build.warn(f"left out: {many(runs.clock.lost, 'time')} without a known zone")

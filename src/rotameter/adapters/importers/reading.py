@@ -121,6 +121,9 @@ def read(
     given = [Path(os.path.expanduser(os.fspath(p))) for p in paths]
     named = [p for p in given if not p.is_dir()]
     files, troubles, errors = _expand(given)
+    if not files and not troubles:
+        shown = ", ".join(map(str, given))
+        raise BadInput(f"no files in {shown}", hint="check the path: names with a dot are left out")
     chosen = _choose(files, format, troubles, errors, strict=bool(named))
     kinds = {name for _, name in chosen}
     if len(kinds) > 1:

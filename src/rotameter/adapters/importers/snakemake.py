@@ -20,6 +20,7 @@ from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
 from rotameter.errors import BadInput, UsageError
 from rotameter.profiler.live.redact import redact
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.inputs import InputFile
@@ -93,7 +94,8 @@ class Importer:
                     way, f"{way} part of the name"
                 )
                 build.warn(
-                    f"{len(names):,} files do not name their rule: taken from the {place} "
+                    f"{many(len(names), 'file does', 'files do')} not name the rule: taken from "
+                    f"the {place} "
                     "(--opt rule=folder, first, last or stem)"
                 )
         self._kept.give(build)

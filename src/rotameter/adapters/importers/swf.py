@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from rotameter.adapters.importers.building import Builder
 from rotameter.errors import BadInput
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,7 +89,8 @@ class Importer:
             self._jobs(parts.pop(), build, header)
         if self._partial:
             build.warn(
-                f"{self._partial:,} jobs are parts of jobs that were suspended: outcome unknown"
+                f"{many(self._partial, 'job is a part', 'jobs are parts')} of one that was "
+                "suspended: outcome unknown"
             )
 
     def finish(self, build: Builder) -> None:

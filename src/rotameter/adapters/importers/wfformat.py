@@ -27,6 +27,7 @@ from rotameter.adapters.importers._wfformat_parse import (
 from rotameter.adapters.importers.times import local_ns
 from rotameter.errors import BadInput, UsageError
 from rotameter.profiler.live.redact import clean_name
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -186,7 +187,7 @@ def _emit(doc: Document, prefix: str, build: Builder) -> None:
     rows.give(build)
     if several:
         build.meta.setdefault("hosts_of", {}).update(several)
-        build.warn(f"{len(several):,} tasks ran on several machines: they are on the first's row")
+        build.warn(f"{many(len(several), 'task')} ran on several machines: on the first's row")
     pairs = edges(doc, labels, build.warn)
     if pairs:
         tasks, ons = zip(*pairs, strict=True)

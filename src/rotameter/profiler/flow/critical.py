@@ -18,6 +18,7 @@ from rotameter.profiler.flow._releases import Ran, ran
 from rotameter.profiler.flow._walk import Step, Walk
 from rotameter.profiler.flow.graph import FlowGraph, flow_graph
 from rotameter.profiler.view import view
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -164,7 +165,8 @@ def _notes(seen: View, runs: Ran, by_kind: dict[str, float]) -> tuple[str, ...]:
     made = []
     blank = int((~np.isin(np.arange(seen.n), runs.row) & seen.could_measure & ~seen.nested).sum())
     if blank:
-        made.append(f"{blank:,} attempts have no place in time and are not on the path")
+        said = many(blank, "attempt has", "attempts have")
+        made.append(f"{said} no place in time: not on the path")
     if not known(seen.submitted):
         made.append("no submission times: waiting for the client cannot be told from other waits")
     if not known(seen.seconds(seen.tasks["ready_ns"])) and not len(seen.table("deps")):

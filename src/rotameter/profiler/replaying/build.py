@@ -16,6 +16,7 @@ from rotameter.profiler.replaying import graph, release, slots, split
 from rotameter.profiler.replaying.model import PARTS, Model
 from rotameter.profiler.usage import is_job_log
 from rotameter.profiler.view import view
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -83,8 +84,8 @@ def _say_gaps(parts: Floats, notes: list[str]) -> None:
     long = wait > 0
     if long.any():
         notes.append(
-            f"{int(long.sum()):,} attempts waited {wait.sum():.3g} s in all for something that "
-            "the trace does not tell; the replay keeps these waits"
+            f"{many(int(long.sum()), 'attempt')} waited {wait.sum():.3g} s in all for something "
+            "that the trace does not tell; the replay keeps these waits"
         )
 
 

@@ -16,6 +16,7 @@ from rotameter.profiler.replaying.engine import Loop
 from rotameter.profiler.replaying.model import PARTS, Model
 from rotameter.profiler.replaying.reshape import group_medians
 from rotameter.profiler.replaying.screen import chain, taken_s
+from rotameter.units import many
 from rotameter.values import to_dict
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Replayer:
             schedule = self._run(model).schedule()
             stuck = int(np.isnan(schedule.end_s).sum())
             if stuck:  # Its makespan would be that of a part of the run.
-                text = f"{stuck:,} attempts would never end in a replay: nothing is priced by one"
+                text = f"{many(stuck, 'attempt')} would never end in a replay: none prices anything"
                 self._model = replace(model, recorded_s=None, notes=(*model.notes, text))
                 return None
             error = (schedule.makespan_s - model.recorded_s) / model.recorded_s
