@@ -138,7 +138,7 @@ class Replayer:
             schedule = self._run(model).schedule()
             stuck = int(np.isnan(schedule.end_s).sum())
             if stuck:  # Its makespan would be that of a part of the run.
-                text = f"{many(stuck, 'attempt')} would never end in a replay: none prices anything"
+                text = f"{many(stuck, 'attempt')} would never end in a replay: it prices nothing"
                 self._model = replace(model, recorded_s=None, notes=(*model.notes, text))
                 return None
             error = (schedule.makespan_s - model.recorded_s) / model.recorded_s
