@@ -277,3 +277,14 @@ def test_one_refused_answer_among_files(tmp_path: Any) -> None:
     trace = rotameter.open(tmp_path)
     assert trace.table("tasks")["wall_s"].to_pylist() == [100.0]
     assert _about(trace.warnings, "Unable to connect")
+
+
+def test_counts_and_their_nouns_agree() -> None:
+    _, one = _read("JobID|State|Elapsed|ExitCode", "1|COMPLETED|00:01:00")
+    _, two = _read("JobID|State|Elapsed|ExitCode", "1|COMPLETED|00:01:00", "2|FAILED|00:01:00")
+    assert [said for said in one + two if "fewer fields" in said] == [
+        "1 row has fewer fields than the header: the last are unknown",
+        "2 rows have fewer fields than the header: the last are unknown",
+    ]
+    _, mixed = _read(TIMED, "1|COMPLETED|2025-01-01T00:00:00+0000|2025-01-01T00:01:00|00:01:00")
+    assert "times with a zone: 1, without: 1: they may be hours apart" in mixed

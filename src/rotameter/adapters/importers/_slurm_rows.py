@@ -81,9 +81,8 @@ def read_rows(
     yield from _flush(reader, last=True)
     yield from _stray_rows(reader)
     if reader.padded:
-        build.warn(
-            f"{reader.padded:,} rows have fewer fields than the header: the last are unknown"
-        )
+        rows = "1 row has" if reader.padded == 1 else f"{reader.padded:,} rows have"
+        build.warn(f"{rows} fewer fields than the header: the last are unknown")
 
 
 def _given(columns: str | None, delimiter: str | None) -> Layout | None:

@@ -13,6 +13,7 @@ from rotameter.adapters.importers._slurm_jobs import Joined
 from rotameter.adapters.importers._slurm_spans import Spans
 from rotameter.adapters.importers._slurm_use import Use, column, either, positive, spread, used
 from rotameter.adapters.importers._slurm_values import MISSING_NS
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -345,14 +346,14 @@ def _warn(joined: Joined, use: Use, stats: gpu.Stats, outcome: Any, build: Build
             f"{_names(joined, hidden & ~several)}"
         )
     if stats.over:
-        build.warn(f"a GPU utilisation above 100 % in {stats.over:,} readings")
+        build.warn(f"a GPU utilisation above 100 % in {many(stats.over, 'reading')}")
 
 
 def _warn_spans(joined: Joined, spans: Spans, build: Builder) -> None:
     def of(mask: Any) -> tuple[str, int, str]:
         rows = np.flatnonzero(mask)
         first = joined.jobs["key"][int(rows[0])].as_py()
-        return "1 job" if len(rows) == 1 else f"{len(rows):,} jobs", int(rows[0]), first
+        return many(len(rows), "job"), int(rows[0]), first
 
     if spans.changed.any():
         jobs, _, first = of(spans.changed)
@@ -372,11 +373,11 @@ def _warn_spans(joined: Joined, spans: Spans, build: Builder) -> None:
 def _say_missing(peak: Any, ended: Any, filled: Any, build: Builder) -> None:
     lack, of = int((np.isnan(peak) & ended).sum()), int(ended.sum())
     if lack:
-        jobs = "1 job" if lack == 1 else f"{lack:,} jobs"
         build.not_measured(
-            f"memory of {jobs} without memory data (of {of:,} that ran): no step reported MaxRSS"
+            f"memory of {many(lack, 'job')} without memory data (of {of:,} that ran): "
+            "no step reported MaxRSS"
         )
     if filled.any():
         build.not_measured(
-            f"MaxRSS of {int(filled.sum()):,} jobs: their memory is that of jobstats"
+            f"MaxRSS of {many(int(filled.sum()), 'job')}: the memory is that of jobstats"
         )

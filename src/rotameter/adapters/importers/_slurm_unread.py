@@ -22,6 +22,7 @@ from rotameter.adapters.importers._slurm_values import (
     words,
 )
 from rotameter.profiler.live.redact import clean_name
+from rotameter.units import many
 
 __all__ = ["Unread", "bad_tres", "says_nothing"]
 
@@ -116,7 +117,7 @@ class Unread:
         """Give a sentence a column."""
         said = []
         for name, times in self._counts.items():
-            rows = "1 row" if times == 1 else f"{times:,} rows"
+            rows = many(times, "row")
             shown = clean_name(self._first[name].strip())
             shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
             said.append(f"{_NAMES.get(name, name)} cannot be read in {rows}, such as {shown!r}")

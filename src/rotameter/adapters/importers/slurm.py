@@ -109,9 +109,7 @@ class Importer:
         for said in self._unread.words():
             build.warn(said)
         if zoned and local:
-            build.warn(
-                f"{zoned:,} times have a zone and {local:,} have none: they may be hours apart"
-            )
+            build.warn(f"times with a zone: {zoned:,}, without: {local:,}: they may be hours apart")
         build.not_measured("dependencies between jobs: sacct does not list them")
         build.not_measured(
             "CPU time of processes that a killed step left behind: TotalCPU lacks it"

@@ -20,10 +20,10 @@ _OTHERS = frozenset(
     (".html", ".htm", ".darshan", ".sqlite", ".db", ".pfw", ".swf", ".xml", ".graphml")
 )
 """Suffixes of logs that no part of a run has."""
-_LOOKED = 1_000
+_LOOKED = 500
 _SHOWN = 3
-_ANYONES = "table"
-"""Knows any table: results are tables too."""
+_NOT_ASKED = ("table", "slurm")
+"""Results are tables too; Slurm's listings are part of a run, and were looked for."""
 
 
 def may_be_another(path: Path) -> bool:
@@ -45,12 +45,12 @@ def say(folder: Path, paths: Sequence[Path], read: Container[Path], build: Build
     ----------
     folder : pathlib.Path
     paths : sequence of pathlib.Path
-        What may be such a file; the first thousand are looked at.
+        What may be such a file; the first hundreds are looked at.
     read : container of pathlib.Path
         Those that were read.
     build : Builder
     """
-    known = {name: made for name, made in reading.formats().items() if name != _ANYONES}
+    known = {name: made for name, made in reading.formats().items() if name not in _NOT_ASKED}
     found = []
     for path in [path for path in paths if path not in read][:_LOOKED]:
         pair = opened(folder, path)

@@ -29,6 +29,7 @@ from rotameter.adapters.joining.merging import Ledger
 from rotameter.adapters.joining.scanning import named, opened, plausible, walk
 from rotameter.errors import BadInput
 from rotameter.profiler.live.redact import redact_command
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -172,13 +173,13 @@ def _say(jobs: list[Job], build: Builder) -> None:
     unmeasured = sum(job.joined.row.get("peak_memory_bytes") is None for job in jobs)
     if unmeasured:
         build.not_measured(
-            f"memory and CPU time of {unmeasured:,} of {len(jobs):,} attempts: no benchmark and "
-            "no accounting of them"
+            f"memory and CPU time of {unmeasured:,} of {many(len(jobs), 'attempt')}: no "
+            "benchmark and no accounting of them"
         )
     whole = sum(job.joined.origin.get("ended_ns") == "log" for job in jobs)
     if whole:
         build.not_measured(
-            f"parts of a second of the times of {whole:,} attempts: only the log has them"
+            f"parts of a second of the times of {many(whole, 'attempt')}: only the log has them"
         )
     build.not_measured(
         "failures before the last run of a job, where its log is gone: metadata keep the last only"
