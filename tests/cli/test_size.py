@@ -120,3 +120,21 @@ def test_a_recorded_log_is_sized_as_well(tmp_path: Path) -> None:
     (group,) = found["advice"][0]["groups"]
     assert group["group"] == "ALIGN" and group["runs"] == 12
     assert 5e8 < group["request_bytes"] < 7e8
+
+
+def test_bounds_alone_advise_nothing_and_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    head = (
+        "task_id,group,outcome,wall_s,peak_memory_bytes,peak_memory_kind,requested_memory_bytes\n"
+    )
+    killed = "a,fit,oom,60,1000000000,lower_bound,4000000000\n"
+    path.write_text(f"{head}{killed}b,fit,ok,60,4200000000,lower_bound,8000000000\n")
+    with pytest.raises(BadInput) as caught:
+        call(str(path))
+    text = str(caught.value)
+    assert "no completed task" not in text and "of 1 completed task, are lower bounds" in text
+    assert "nothing is advised; fit needs at least 4.2 GB (1 killed for memory)" in text
+    assert "keep what is asked for" in str(caught.value.hint)
+    path.write_text(f"{head}{killed}b,fit,ok,60,,,8000000000\n")
+    with pytest.raises(BadInput, match="no completed task has .* fit needs at least 4 GB"):
+        call(str(path))

@@ -100,12 +100,13 @@ def _work(path: str, given: Given, rows: int | None) -> Workload:
 
     if given.format is None and is_sizing(path):
         return read_sizing(path, rows)
-    work = from_trace(load(path, given), Path(path).name).first(rows)
+    trace = load(path, given)
+    work = from_trace(trace, Path(path).name).first(rows)
     if not len(work):
-        raise BadInput(
-            f"{path}: no completed task has a known peak of memory and duration",
-            hint="record memory (`rotameter run`), or import a log that has it",
-        )
+        from rotameter.cli.size_text import nothing_known
+
+        why, hint = nothing_known(trace)
+        raise BadInput(f"{path}: {why}", hint=hint)
     return work
 
 

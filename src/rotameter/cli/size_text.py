@@ -5,23 +5,68 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rotameter.adapters.advising import plain
+from rotameter.profiler.view import view
 from rotameter.units import format_bytes, format_number, format_seconds, many
 
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
     from rotameter.allocator.trials import Trial
     from rotameter.allocator.workload import Workload
+    from rotameter.profiler.trace import Trace
 
-__all__ = ["advice_text", "trials_text"]
+__all__ = ["advice_text", "nothing_known", "trials_text"]
 
 _NAME = 34
 _GROUPS = 40
+_BOUNDS = 3
 
 
 def _short(name: str, width: int = _NAME) -> str:
     line = plain(name)
     return line if len(line) <= width else "…" + line[-(width - 1) :]
+
+
+def nothing_known(trace: Trace) -> tuple[str, str]:
+    """Say why a trace gives no advice, and what is known of its needs all the same.
+
+    Returns
+    -------
+    tuple of str
+        What happened, and what to do.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> nothing_known(Trace.from_tables({"tasks": [{"task_id": "a", "outcome": "ok"}]}))[0]
+    'no completed task has a known peak of memory and duration'
+    """
+    seen = view(trace)
+    peak, killed = seen.number("peak_memory_bytes"), seen.outcome_in("oom") & ~seen.nested
+    bounds = seen.ok & ~seen.nested & (peak > 0) & (seen.peak_kinds == "lower_bound")
+    had = np.fmax(seen.number("granted_memory_bytes"), seen.number("requested_memory_bytes"))
+    least = np.where(killed, np.fmax(peak, had), np.where(bounds, peak, np.nan))
+    said = []
+    for group in np.unique(seen.group[~np.isnan(least)])[:_BOUNDS].tolist():
+        rows = (seen.group == group) & ~np.isnan(least)
+        name = _short(seen.groups[group]) if group >= 0 else "(unnamed)"
+        dead = int((rows & killed).sum())
+        why = f" ({dead:,} killed for memory)" if dead else ""
+        said.append(f"{name} needs at least {format_bytes(float(least[rows].max()), 3)}{why}")
+    if bounds.any():
+        n = many(int(bounds.sum()), "completed task")
+        what = f"the peaks that are known, of {n}, are lower bounds"
+    else:
+        what = "no completed task has a known peak of memory and duration"
+    if not said:
+        return what, "record memory (`rotameter run`), or import a log that has it"
+    return (
+        f"{what}, so nothing is advised; {', '.join(said)}",
+        "keep what is asked for, and more where tasks were killed, until some complete whose peak "
+        "is measured whole",
+    )
 
 
 def trials_text(found: Sequence[Trial]) -> str:
