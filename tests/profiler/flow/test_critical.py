@@ -295,7 +295,7 @@ def test_partial_traces_give_what_they_can() -> None:
     assert "no task has times" in untimed.notes[0]
     no_start = path(task("a", None, 5))
     assert seen(no_start) == [(None, "other", 5.0)]
-    assert "1 attempts have no place in time" in no_start.notes[0]
+    assert "1 attempt has no place in time" in no_start.notes[0]
     by_wall = path(task("a", None, 5, wall_s=2.0))
     assert seen(by_wall) == [("a", "queue", 3.0), ("a", "compute", 2.0)]
     backwards = path(task("a", 5, 3), task("b", 0, 2))
