@@ -93,7 +93,7 @@ def test_warnings_of_exporters_are_lines(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text("id,task_type,wall_s,state\na,x,5,ok\na,x,6,failed\n")
     result = call(str(path), "--to", "wfformat", "-o", str(tmp_path / "x.json"))
-    assert "warning: 1 earlier attempts are left out" in result.stderr
+    assert "warning: 1 earlier attempt is left out" in result.stderr
     assert "TraceWarning" not in result.stderr and "(1 of 2 attempts)" in result.stderr
 
 

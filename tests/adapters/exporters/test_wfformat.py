@@ -74,11 +74,11 @@ def test_a_recorded_run_comes_back(tmp_path, rotameter_shared):
     trace = Trace.from_tables(DASK, {"engine": "dask", "time_base": "epoch_ns"})
     data, said = export(trace, tmp_path / "flow.json")
     schema(rotameter_shared).validate(data)
-    assert any("1 earlier attempts are left out" in text for text in said)
+    assert any("1 earlier attempt is left out" in text for text in said)
     assert any("unknown (1)" in text for text in said)
-    assert any("1 dependencies on tasks that have no attempt" in text for text in said)
+    assert any("1 dependency on tasks that have no attempt" in text for text in said)
     assert any("1 flows are not reads or writes" in text for text in said)
-    assert any("1 tasks have no known duration" in text for text in said)
+    assert any("1 task has no known duration" in text for text in said)
     again = rotameter.open(tmp_path / "flow.json")
     before = {r["task_id"]: r for r in trace.table("tasks").to_pylist()}  # the last attempt wins
     after = {r["task_id"]: r for r in again.table("tasks").to_pylist()}

@@ -21,6 +21,7 @@ from rotameter import __version__
 from rotameter.adapters.exporters._writing import Written
 from rotameter.adapters.importers._wfformat_parse import cpu_s, joules
 from rotameter.errors import EmptyTrace, TraceWarning
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -153,7 +154,8 @@ def _last_attempts(trace: Trace, warn: Callable[[str], None]) -> list[Row]:
             last[row["task_id"]] = row
     left = table.num_rows - len(last)
     if left:
-        warn(f"{left:,} earlier attempts are left out: WfFormat has one execution a task, the last")
+        what = many(left, "earlier attempt is", "earlier attempts are")
+        warn(f"{what} left out: WfFormat has one execution a task, the last")
     bad = Counter(row["outcome"] for row in last.values() if row["outcome"] not in ("ok", None))
     if bad:
         told = ", ".join(f"{name} ({count:,})" for name, count in sorted(bad.items()))
@@ -245,7 +247,8 @@ def _specified(
         parents[task][tasks[on]] = None
         children[on][tasks[task]] = None
     if outside:
-        warn(f"{outside:,} dependencies on tasks that have no attempt are left out")
+        what = many(outside, "dependency", "dependencies")
+        warn(f"left out: {what} on tasks that have no attempt")
     sides: dict[str, dict[str, dict[str, None]]] = {
         op: {name: {} for name in tasks} for op in ("read", "write")
     }
@@ -278,15 +281,16 @@ def _execution(
     walls = {row["task_id"]: _wall(row) for row in rows}
     ran = [row for row in rows if walls[row["task_id"]] is not None]
     if len(ran) < len(rows):
-        warn(f"{len(rows) - len(ran):,} tasks have no known duration: specified, not executed")
+        what = many(len(rows) - len(ran), "task has", "tasks have")
+        warn(f"{what} no known duration: specified, not executed")
     if not ran:
         return None
     _say_bounds(ran, warn)
     zone = "" if trace.meta.get("time_base") == "relative_ns" else "Z"
     hosts_of = trace.meta.get("hosts_of")
-    many: Mapping[str, Any] = hosts_of if isinstance(hosts_of, dict) else {}
+    several: Mapping[str, Any] = hosts_of if isinstance(hosts_of, dict) else {}
     executed = [
-        _executed(row, walls[row["task_id"]] or 0.0, tasks, zone, many.get(row["task_id"]))
+        _executed(row, walls[row["task_id"]] or 0.0, tasks, zone, several.get(row["task_id"]))
         for row in ran
     ]
     machines = _machines(trace, {name for one in executed for name in one.get("machines", ())})
