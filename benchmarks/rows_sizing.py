@@ -314,6 +314,16 @@ def oom(context: Context) -> Result:
     return Result(right / total, "share", note=f"{right} of {total} kills")
 
 
+def _held(rungs: tuple[float, ...], need: float) -> float:
+    """Give what a task holds that is tried with each rung until one is enough."""
+    held = 0.0
+    for rung in rungs:
+        held += rung
+        if need <= rung:
+            break
+    return held
+
+
 def _advised(work: Any) -> dict[str, float]:
     """Advise from the first half of a workload, and run the second half by it."""
     from rotameter.allocator.advice import advise
@@ -330,7 +340,7 @@ def _advised(work: Any) -> dict[str, float]:
         kills += killed
         bound += one.kill_interval[1]
         if not np.isnan(work.asked_bytes[at]):
-            held = one.request_bytes + (killed and (*one.retry_bytes, one.request_bytes)[0])
+            held = _held((one.request_bytes, *one.retry_bytes), float(work.need_bytes[at]))
             asked += float(work.asked_bytes[at] * work.wall_s[at])
             given += float(held * work.wall_s[at])
     return {"kills": kills, "bound": bound, "asked": asked, "given": given}

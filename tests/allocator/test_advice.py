@@ -120,13 +120,13 @@ def test_a_size_known_before_the_run_is_taken_from_the_features() -> None:
 
 def test_held_with_the_request_is_what_trying_it_run_by_run_holds() -> None:
     (made,) = advise(work([1.0] * 995 + [9.0] * 5, asked=np.full(1000, 16 * GB)))
-    assert (made.request_bytes, *made.retry_bytes) == (1.1 * GB, 2.2 * GB, 4.4 * GB)
-    # What needs 9 GB is tried with 1.1, 2.2, 4.4, 8.8 and 17.6, each for a second.
-    held = 1000 * 1.1 + 5 * (2.2 + 4.4 + 8.8 + 17.6)
+    # The last is enough for the largest that was seen.
+    assert (made.request_bytes, *made.retry_bytes) == (1.1 * GB, 2.2 * GB, 9.9 * GB)
+    held = 1000 * 1.1 + 5 * (2.2 + 9.9)
     assert made.advised_gbh == pytest.approx(held / 3600)
     assert made.asked_gbh == pytest.approx(16_000 / 3600)
     assert made.used_gbh == pytest.approx((995 + 45) / 3600)
-    assert made.enough_ratios == (0.995, 0.995, 0.995)
+    assert made.enough_ratios == (0.995, 0.995, 1.0)
 
 
 def test_what_was_not_asked_by_all_is_not_summed() -> None:
@@ -177,3 +177,112 @@ def test_intervals_are_those_of_scipy(killed: int, runs: int) -> None:
 
     known = binomtest(killed, runs).proportion_ci(0.95, method="exact")
     assert kill_interval(killed, runs) == pytest.approx((known.low, known.high), abs=1e-12)
+
+
+def test_the_last_retry_holds_all_that_was_seen_up_to_the_machine() -> None:
+    needs = [1.0] * 997 + [12.6] * 3
+    (made,) = advise(work(needs))
+    assert made.request_bytes == 1.1 * GB
+    assert made.retry_bytes == (2.2 * GB, pytest.approx(13.86 * GB))
+    (made,) = advise(work(needs), machine_bytes=13 * GB)
+    assert made.retry_bytes == (2.2 * GB, 13 * GB)
+    (made,) = advise(work([1.0] * 9, killed=((0, 4 * GB),)), headroom=0.0)
+    assert made.request_bytes is not None and made.request_bytes > 4 * GB
+
+
+def test_killed_runs_count_as_what_needs_more_than_they_had() -> None:
+    (made,) = advise(work([1.0] * 10, killed=((0, 4 * GB),) * 50))
+    # Whether 4.4 GB is enough for the 50 is not known: none of 60, or 50 of them.
+    assert made.request_bytes == pytest.approx(4.4 * GB)
+    assert (made.kill_ratio, made.lacking, made.unsure) == (None, 50, 50)
+    assert made.kill_interval == (kill_interval(0, 60)[0], kill_interval(50, 60)[1])
+    assert made.enough_ratios == (pytest.approx(1 / 6),) * 3
+    assert "enough for 50 runs that ran out of memory is not known" in made.reason
+    (made,) = advise(work([1.0] * 10, killed=((0, 4 * GB),) * 50), machine_bytes=4 * GB)
+    assert made.kill_ratio == pytest.approx(50 / 60) and made.unsure == 0
+
+
+def test_killed_runs_use_up_what_may_be_killed() -> None:
+    needs = [1.0] * 995 + [9.0] * 5
+    (made,) = advise(work(needs, killed_blind=(0,) * 10))
+    assert made.request_bytes == pytest.approx(9.9 * GB)
+    (made,) = advise(work(needs), max_kill=1.0)
+    assert made.request_bytes == pytest.approx(1.1 * GB)
+
+
+def test_of_killed_runs_alone_the_bound_is_told_and_the_guess_is_called_one() -> None:
+    blank = work([], group=np.zeros(0, dtype=int), killed=((1, 4 * GB), (1, 2 * GB)))
+    (made,) = advise(blank)
+    assert (made.group, made.runs, made.request_bytes, made.most_bytes) == ("train", 0, None, None)
+    assert (made.at_least_bytes, made.guess_bytes) == (4 * GB, 8 * GB)
+    assert made.reason.startswith("more than 4 GB is needed, how much more is not known")
+    assert "a guess to try: 8 GB" in made.reason and made.used_gbh is None
+    (made,) = advise(blank, machine_bytes=4 * GB)
+    assert made.guess_bytes is None and "a machine has 4 GB" in made.reason
+
+
+def test_what_was_not_enough_is_not_kept() -> None:
+    asked = np.full(4, 4 * GB)
+    (made,) = advise(work([1.0] * 4, asked=asked, killed=((0, 4 * GB),)))
+    assert made.request_bytes is None and made.at_least_bytes == 4 * GB
+    assert "more than 4 GB is needed by some runs" in made.reason
+
+
+def test_nothing_is_added_to_an_upper_bound() -> None:
+    bound = np.arange(10) == 9
+    (made,) = advise(work([1.0] * 9 + [3.95], asked=np.full(10, 4 * GB), at_most=bound))
+    assert made.request_bytes == 4 * GB and made.kill_ratio == 0
+    (made,) = advise(work([1.0] * 9 + [3.0], at_most=bound))
+    assert made.request_bytes == 3 * GB
+    assert "used at most 3 GB; 1 peak is as large" in made.reason
+    (made,) = advise(work([3.0] * 9 + [3.1], at_most=bound))
+    assert made.request_bytes == pytest.approx(3.3 * GB)
+    assert "used 3 GB, those with an upper bound aside; 10 % is added" in made.reason
+
+
+def test_no_request_is_below_the_floor() -> None:
+    (made,) = advise(work([0.015] * 9))
+    assert (made.request_bytes, made.retry_bytes) == (256e6, (512e6, 1024e6))
+    assert "256 MB at least: less saves nothing" in made.reason
+    (made,) = advise(work([0.015] * 9), floor_bytes=0)
+    assert made.request_bytes == pytest.approx(16.5e6) and "at least" not in made.reason
+    (made,) = advise(work([1.0] * 9))
+    assert "at least" not in made.reason
+
+
+def ok(task: str, peak: int, **more: Any) -> dict[str, Any]:
+    return {"task_id": task, "group": "g", "wall_s": 1.0, "outcome": "ok",
+            "peak_memory_bytes": peak, "peak_memory_kind": "exact", **more}  # fmt: skip
+
+
+def test_a_task_that_was_killed_and_then_completed_is_one_run() -> None:
+    died = {"group": "g", "outcome": "oom", "requested_memory_bytes": 10**9}
+    rows = [{**died, "task_id": "0"}, ok("0", 2 * 10**9, attempt=2)]
+    rows += [ok(str(k), 10**9) for k in range(1, 8)]
+    rows += [{**died, "task_id": "x", "attempt": k} for k in (1, 2)]
+    found = from_trace(Trace.from_tables({"tasks": rows}))
+    assert len(found.killed) == 3 and found.lacks == ((0, 1e9),)
+    (made,) = advise(found)
+    assert (made.killed, made.runs, made.lacking) == (3, 8, 1)
+
+
+def test_what_came_from_a_cache_is_a_need_and_holds_nothing() -> None:
+    rows = [
+        {**ok(str(k), 10**9 + k), "outcome": "cached", "requested_memory_bytes": 4 * 10**9}
+        for k in range(6)
+    ]
+    (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
+    assert made.runs == 6 and made.request_bytes == pytest.approx(1.1e9)
+    assert (made.used_gbh, made.asked_gbh, made.advised_gbh) == (None, None, None)
+    rows.append(ok("1", 3 * 10**9, attempt=2, requested_memory_bytes=4 * 10**9))
+    (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
+    assert (made.runs, made.most_bytes) == (6, 3e9)
+    assert made.used_gbh == pytest.approx(3 / 3600)
+
+
+def test_a_lower_bound_of_a_completed_run_is_exceeded() -> None:
+    rows = [ok(str(k), 10**9) for k in range(6)]
+    rows.append(ok("x", 3 * 10**9, peak_memory_kind="lower_bound"))
+    (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
+    assert made.request_bytes == pytest.approx(3.3e9) and made.runs == 6
+    assert "a run used at least 3 GB" in made.reason

@@ -34,6 +34,20 @@ class Basis:
         What is advised; what the largest machine has, maybe infinite.
     keep : str
         Why nothing is advised.
+    aside : int
+        Runs whose upper bound is above ``base_bytes``, and which the request holds all the same.
+    base_is_bound : bool
+        Whether ``base_bytes`` is an upper bound.
+    unsure : int
+        Runs that ran out of memory and of which it is not known whether the request is enough.
+    floor_bytes : float
+        Least that is advised, where that decides; else 0.
+    top_bytes : float
+        What holds all that was seen, and is more than what was not enough.
+    asked_bytes : float
+        What the completed runs asked for (the middle one); 0: not known.
+    least_bytes : float
+        The largest peak of completed runs that is a lower bound; 0: there is none.
     """
 
     runs: int
@@ -48,6 +62,28 @@ class Basis:
     request_bytes: float
     most_bytes: float
     keep: str
+    aside: int = 0
+    base_is_bound: bool = False
+    unsure: int = 0
+    floor_bytes: float = 0.0
+    top_bytes: float = 0.0
+    asked_bytes: float = 0.0
+    least_bytes: float = 0.0
+
+    @property
+    def at_least_bytes(self) -> float | None:
+        """What is known not to be enough, where nothing is advised and to keep it would not do."""
+        asked = 0 < self.asked_bytes <= self.killed_bytes
+        known = self.keep and self.killed_bytes and (asked or not self.runs)
+        return max(self.killed_bytes, self.least_bytes) if known else None
+
+    @property
+    def guess_bytes(self) -> float | None:
+        """What to try where nothing but a lower bound is known: twice as much."""
+        least = self.at_least_bytes
+        if least is None or least >= self.most_bytes:
+            return None
+        return min(2 * least, self.most_bytes)
 
 
 def why(basis: Basis) -> str:
@@ -60,31 +96,59 @@ def why(basis: Basis) -> str:
     >>> why(Basis(3, 0, 2e9, 0.1, 1.0, 0, 0, 1, 4e9, 4.4e9, 64e9, "fewer than 5 runs"))
     'keep, because fewer than 5 runs (3 runs); 1 attempt ran out of memory with 4 GB'
     """
-    ran_out = ""
-    if basis.killed:
-        up_to = "up to " if basis.killed > 1 else ""
-        had = f"with {up_to}{format_bytes(basis.killed_bytes)}" if basis.killed_bytes else ""
-        ran_out = f"{many(basis.killed, 'attempt')} ran out of memory"
-        ran_out += f" {had}" if had else ", with how much is not known"
+    ran_out = _ran_out(basis)
     if basis.keep:
-        said = [f"keep, because {basis.keep} ({many(basis.runs, 'run')})", ran_out, *_bounds(basis)]
-        return "; ".join(part for part in said if part)
+        return _kept(basis, ran_out)
     # A failure decides where the request would else not be above it.
     if ran_out and basis.killed_bytes >= basis.base_bytes * basis.growth:
         parts = [f"{ran_out}, so more than that is asked for", _base(basis, added=False)]
     else:
         parts = [_base(basis), _grew(basis), ran_out]
+    if basis.unsure:
+        runs = many(basis.unsure, "run")
+        parts.append(f"whether it is enough for {runs} that ran out of memory is not known")
+    if basis.least_bytes > basis.base_bytes:
+        parts.append(f"a run used at least {format_bytes(basis.least_bytes)}")
+    if basis.floor_bytes:
+        parts.append(f"{format_bytes(basis.floor_bytes)} at least: less saves nothing")
     if basis.request_bytes >= basis.most_bytes:
         parts.append(f"no more than a machine's {format_bytes(basis.most_bytes)}")
     parts += _bounds(basis)
     return "; ".join(part for part in parts if part)
 
 
+def _ran_out(basis: Basis) -> str:
+    if not basis.killed:
+        return ""
+    said = f"{many(basis.killed, 'attempt')} ran out of memory"
+    if not basis.killed_bytes:
+        return f"{said}, with how much is not known"
+    up_to = "up to " if basis.killed > 1 else ""
+    return f"{said} with {up_to}{format_bytes(basis.killed_bytes)}"
+
+
+def _kept(basis: Basis, ran_out: str) -> str:
+    least, guess = basis.at_least_bytes, basis.guess_bytes
+    runs = f" ({many(basis.runs, 'run')})" if basis.runs else ""
+    if least is None:
+        said = [f"keep, because {basis.keep}{runs}", ran_out]
+    else:
+        some = " by some runs" if basis.runs else ""
+        more = f"more than {format_bytes(least)} is needed{some}, how much more is not known"
+        said = [f"{more}, because {basis.keep}{runs}", ran_out]
+        said += [] if guess is None else [f"a guess to try: {format_bytes(guess)}"]
+        if least >= basis.most_bytes:
+            said.append(f"a machine has {format_bytes(basis.most_bytes)}")
+    return "; ".join(part for part in [*said, *_bounds(basis)] if part)
+
+
 def _base(basis: Basis, *, added: bool = True) -> str:
-    used = format_bytes(basis.base_bytes)
+    used = ("at most " if basis.base_is_bound else "") + format_bytes(basis.base_bytes)
+    added = added and not basis.base_is_bound
     more = f"; {_percent(basis.headroom)} is added" if basis.headroom and added else ""
     if not basis.over:
-        return f"the largest of {many(basis.runs, 'run')} used {used}{more}"
+        aside = ", those with an upper bound aside" if basis.aside else ""
+        return f"the largest of {many(basis.runs, 'run')} used {used}{aside}{more}"
     others = "the other runs" if basis.over == 1 else "the others run"
     most = f"all but {basis.over:,} of {many(basis.runs, 'run')} used {used} or less"
     return f"{most}{more}; {others} again with more"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rotameter.adapters.advising import TARGETS, write
+from rotameter.adapters.advising import TARGETS, left_out, write
 from rotameter.allocator.advice import Advice
 
 MIB = 2**20
@@ -79,3 +79,37 @@ def test_workers_hold_the_largest_request_below_where_they_spill() -> None:
     for target in ("jobqueue", "dask-kubernetes"):
         assert "nothing is changed" in write(target, ADVICE[2:], MOST)
     assert json.dumps(ODD)
+
+
+def test_nothing_is_limited_where_no_machine_is_known() -> None:
+    text = write("nextflow", ADVICE, None)
+    assert "resourceLimits =" not in text and "[1908.MB, 3815.MB, 7630.MB]" in text
+    assert "errorStrategy and maxRetries replace the workflow's own" in text
+    assert "MiB" in write("jobqueue", ADVICE, None)
+
+
+def test_retries_are_as_many_as_there_is_more_to_ask_for() -> None:
+    one = Advice("load", 40, 1e9, 1.9e9, 8e9, 2e9, (4e9,), 0.0, (0.0, 0.088), None)
+    assert "maxRetries = 1" in write("nextflow", [one], None)
+    assert "retries: 1" in write("snakemake", [one], None)
+    assert "after a kill (OUT_OF_MEMORY): --mem=3815M\n" in write("slurm", [one], None)
+
+
+def test_rules_that_a_profile_cannot_name_are_left_out_with_a_comment() -> None:
+    odd = Advice("a:b", 9, 1e9, 1e9, None, 2e9, (4e9, 8e9), 0.0, (0.0, 0.3), None)
+    text = write("snakemake", [odd, ADVICE[1]], None)
+    found = yaml.safe_load(text)
+    assert list(found["set-resources"]) == [ODD] and found["retries"] == 1
+    assert "# a:b: 9 runs" in text and "left out: a profile cannot name this rule" in text
+    option = Advice("-a", 9, 1e9, 1e9, None, 2e9, (), 0.0, (0.0, 0.3), None)
+    assert "a:b; -a" in left_out("snakemake", [odd, option])[0]
+    assert left_out("snakemake", [odd]) and not left_out("slurm", [odd])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_of_killed_tasks_alone_the_bound_is_written_and_nothing_changed(target: str) -> None:
+    one = Advice("x", 0, None, None, None, None, (), None, None, None, "no run has a peak",
+                 killed=5, killed_bytes=4e9, at_least_bytes=4e9, guess_bytes=8e9)  # fmt: skip
+    text = write(target, [one], None)
+    assert "more than 4 GB is needed" in text and "a guess: 8 GB" in text
+    assert "5 ran out of memory with up to 4 GB" in text and "--mem" not in text

@@ -106,13 +106,14 @@ def test_the_page_says_what_to_ask_for_the_chances_what_is_held_and_why() -> Non
     for piece in (
         "A request is advised for 1 of 2 groups. With it",
         "1,000 +1 killed",
-        "2.2 GB for all but 0.5 %",
-        "4.4 GB for all but 0.5 %",
-        "8.8 GB for all but 0.5 %",
-        "0.5 % 0.2 % to 1.2 %",
+        "2.2 GB for all but at most 0.6 %",
+        "4.4 GB for all but at most 0.6 %",
+        "9.9 GB for all but < 0.1 %",
+        "0.5 % to 0.6 % 0.2 % to 1.3 %",
         "16,000 GB·h 87 % unused",
         "All but 5 of 1,000 runs used 2 GB or less; 10 % is added; the others run again with more;"
-        " 1 attempt ran out of memory with 1 GB.",
+        " 1 attempt ran out of memory with 1 GB; whether it is enough for 1 run that ran out of"
+        " memory is not known.",
         "keep",
         "Keep, because fewer than 5 runs (3 runs).",
         "rotameter size TRACE",
@@ -132,6 +133,10 @@ def test_without_memory_one_line_says_what_is_missing() -> None:
     assert 'id="sizing"' not in page and 'href="#sizing"' not in page
     assert "Sizing: what to ask for, and why: no peak of memory was recorded" in text(page)
     dead = runs("g", [1.0] * 9, outcome="oom", peak_memory_kind="lower_bound")
+    (row,) = made(dead)["groups"]
+    assert (row["runs"], row["at_least_bytes"], row["guess_bytes"]) == (0, 16 * GB, 32 * GB)
+    for one in dead:
+        one["outcome"] = "ok"
     assert "no completed task" in str(sizing(Trace.from_tables({"tasks": dead})))
     assert "no peak" in str(sizing(Trace.from_tables({})))
 
@@ -211,3 +216,19 @@ def test_names_that_read_alike_when_clipped_get_no_line() -> None:
     tasks = [one for name in names for one in runs(name, [1.0] * 6)]
     found = gather.sections(Trace.from_tables({"tasks": tasks}))
     assert [row["advised_bytes"] for row in found["memory_requests"]["groups"]] == [None, None]
+
+
+def test_of_killed_tasks_alone_the_bound_is_shown() -> None:
+    dead = runs("g", [1.0] * 3, 4, outcome="oom", peak_memory_kind="lower_bound")
+    trace = Trace.from_tables({"tasks": dead})
+    document = findings_document(trace, RUN)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    shown = text(section(render(trace, RUN)))
+    assert "> 4 GB a guess: 8 GB" in shown and "More than 4 GB is needed" in shown
+    assert "1 should ask for more than it does" in shown
+
+
+def test_the_floor_is_no_reason_to_ask_for_more() -> None:
+    found = made(runs("g", [0.015] * 9, asked=0.1))
+    assert found["floor_bytes"] == found["groups"][0]["request_bytes"] == 256_000_000
+    assert found["larger_groups"] == 0

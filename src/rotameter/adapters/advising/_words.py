@@ -34,15 +34,26 @@ def reason(one: Advice) -> str:
     >>> reason(Advice("g", 3, 1e9, 2e9, None, None, (), None, None, None, "fewer than 5 runs"))
     'keep, because fewer than 5 runs (3 runs, 1 GB to 2 GB used)'
     """
-    used = f"{many(one.runs, 'run')}, {format_bytes(one.least_bytes)} to "
-    used += f"{format_bytes(one.most_bytes)} used"
+    used = many(one.runs, "run")
+    if one.runs:
+        used += f", {format_bytes(one.least_bytes)} to {format_bytes(one.most_bytes)} used"
     if one.size_range is not None and one.size_range[0] < one.size_range[1]:
         low, high = (format_bytes(size) for size in one.size_range)
         used += f", inputs of {low} to {high}"
-    if one.request_bytes is None or one.kill_ratio is None or one.kill_interval is None:
+    if one.killed:
+        up_to = "up to " if one.killed > 1 else ""
+        had = f"with {up_to}{format_bytes(one.killed_bytes)}" if one.killed_bytes else ""
+        used += f", {one.killed:,} ran out of memory {had or '(with how much is not known)'}"
+    if one.at_least_bytes is not None:
+        guess = "" if one.guess_bytes is None else f"; a guess: {format_bytes(one.guess_bytes)}"
+        return f"more than {format_bytes(one.at_least_bytes)} is needed, {one.keep} ({used}){guess}"
+    if one.request_bytes is None or one.kill_interval is None:
         return f"keep, because {one.keep} ({used})"
-    _, high_kill = one.kill_interval
-    return f"{used}; killed: {one.kill_ratio:.1%}, at most {high_kill:.1%} (95 %)"
+    high_kill = f"at most {one.kill_interval[1]:.1%} (95 %)"
+    if one.kill_ratio is None:
+        runs = one.runs + one.lacking
+        return f"{used}; killed: not known of {one.unsure:,} of {runs:,}, {high_kill}"
+    return f"{used}; killed: {one.kill_ratio:.1%}, {high_kill}"
 
 
 def rungs(one: Advice) -> tuple[float, ...]:

@@ -20,17 +20,21 @@ PAUSE_RATIO = 0.7
 """A Dask worker begins to spill at this part of its limit."""
 
 
-def worker_bytes(advice: Sequence[Advice], machine_bytes: float) -> int | None:
+def worker_bytes(advice: Sequence[Advice], machine_bytes: float | None) -> int | None:
     """Give the memory of a worker of one thread, in whole MiB; None where nothing is known."""
     known = [rungs(one)[0] for one in advice if rungs(one)]
     if not known:
         return None
     wanted = (max(known) + OVERHEAD_BYTES) / PAUSE_RATIO
-    return int(min(math.ceil(wanted / 2**20), machine_bytes // 2**20)) * 2**20
+    most = math.inf if machine_bytes is None else machine_bytes // 2**20
+    return int(min(math.ceil(wanted / 2**20), most)) * 2**20
 
 
 def worker_text(
-    advice: Sequence[Advice], machine_bytes: float, place: str, body: Callable[[int], list[str]]
+    advice: Sequence[Advice],
+    machine_bytes: float | None,
+    place: str,
+    body: Callable[[int], list[str]],
 ) -> str:
     """Write a file: where it belongs, from what each need comes, and what a worker gets."""
     lines = [f"# {HEAD}", f"# {place}"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["text"]
 
 
-def text(advice: Sequence[Advice], machine_bytes: float) -> str:
+def text(advice: Sequence[Advice], machine_bytes: float | None) -> str:
     """Write a worker's memory; tasks spill from 70 % of it on, so it is larger than any need."""
 
     def body(mib: int) -> list[str]:

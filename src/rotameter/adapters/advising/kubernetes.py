@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["text"]
 
 
-def text(advice: Sequence[Advice], machine_bytes: float) -> str:
+def text(advice: Sequence[Advice], machine_bytes: float | None) -> str:
     """Write a ``resources`` block for each group."""
     lines = [f"# {HEAD}", "# One document a group: its block belongs under the container."]
     for one in advice:

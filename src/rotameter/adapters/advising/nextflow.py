@@ -30,15 +30,19 @@ def _quoted(name: str) -> str:
     return "'" + inner.replace('\\"', '"').replace("'", "\\'") + "'"
 
 
-def text(advice: Sequence[Advice], machine_bytes: float) -> str:
-    """Write a process scope: for each group its rungs by attempt, inside resourceLimits."""
-    most = math.floor(machine_bytes / 2**20)
-    lines = [
-        f"// {HEAD}",
-        "// nextflow run … -c this.config",
-        "process {",
-        f"    resourceLimits = [ memory: {most}.MB ]",
-    ]
+def text(advice: Sequence[Advice], machine_bytes: float | None) -> str:
+    """Write a process scope: for each group its rungs by attempt, inside what a machine has."""
+    most = math.inf if machine_bytes is None else math.floor(machine_bytes / 2**20)
+    lines = [f"// {HEAD}", "// nextflow run … -c this.config"]
+    if any(rungs(one) for one in advice):
+        lines.append(
+            "// For these processes errorStrategy and maxRetries replace the workflow's own."
+        )
+    lines.append("process {")
+    if machine_bytes is None:
+        lines.append("    // no resourceLimits: the largest machine was not named (--node-memory)")
+    else:
+        lines.append(f"    resourceLimits = [ memory: {most}.MB ]")
     for one in advice:
         made = list(dict.fromkeys(min(_mb(rung), most) for rung in rungs(one)))
         lines += ["", f"    // {reason(one)}"]

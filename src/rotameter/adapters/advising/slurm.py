@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["text"]
 
 
-def text(advice: Sequence[Advice], machine_bytes: float) -> str:
+def text(advice: Sequence[Advice], machine_bytes: float | None) -> str:
     """Write ``#SBATCH`` lines under each group's name."""
     lines = [f"# {HEAD}", "# Copy the line of a job's group into its script.", ""]
     for one in advice:

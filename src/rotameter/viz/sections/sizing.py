@@ -45,23 +45,21 @@ def sizing(trace: Trace) -> dict[str, Any] | str:
     >>> made["groups"][0]["request_bytes"], made["asked_gbh"], made["advised_gbh"]
     (1100000000, 90.0, 9.9)
     """
-    from rotameter.allocator.advice import FEWEST, advise
-    from rotameter.allocator.trials import machine_bytes
+    from rotameter.allocator.advice import FEWEST, FLOOR_BYTES, advise
     from rotameter.allocator.workload import from_trace
 
     work = from_trace(trace)
-    if not len(work):
+    if not len(work) and not work.lacks:
         known = ~np.isnan(view(trace).task_memory)
         if not known.any():
             return "no peak of memory was recorded, so there is nothing to size requests from"
         return "no completed task has both a peak of memory (not only a lower bound) and a duration"
-    most = machine_bytes(work)
-    advice = advise(work, max_kill=MAX_KILL, headroom=HEADROOM, machine_bytes=most)
+    advice = advise(work, max_kill=MAX_KILL, headroom=HEADROOM)
     both = [(a, b) for a, b in ((x.asked_gbh, x.advised_gbh) for x in advice) if a and b]
     return {
         "max_kill_ratio": MAX_KILL,
         "headroom_ratio": HEADROOM,
-        "machine_bytes": round(most),
+        "floor_bytes": round(FLOOR_BYTES),
         "fewest_runs": FEWEST,
         "runs": len(work),
         "advised_groups": sum(one.request_bytes is not None for one in advice),
@@ -69,13 +67,19 @@ def sizing(trace: Trace) -> dict[str, Any] | str:
         "compared_groups": len(both),
         "asked_gbh": math.fsum(a for a, _ in both) if both else None,
         "advised_gbh": math.fsum(b for _, b in both) if both else None,
+        "notes": list(work.notes),
         "groups": [_row(one) for one in advice],
     }
 
 
 def _asks_more(one: Advice) -> bool:
+    """Say whether a group's request is too small; one below the least that is advised is not."""
+    from rotameter.allocator.advice import FLOOR_BYTES
+
     asked, advised = one.asked_bytes, one.request_bytes
-    return asked is not None and advised is not None and advised > asked
+    if one.at_least_bytes is not None:
+        return True
+    return asked is not None and advised is not None and advised > max(asked, FLOOR_BYTES)
 
 
 def _row(one: Advice) -> dict[str, Any]:
@@ -86,7 +90,7 @@ def _row(one: Advice) -> dict[str, Any]:
         "median_bytes": _whole(one.median_bytes),
         "p95_bytes": _whole(one.p95_bytes),
         "most_bytes": _whole(one.most_bytes),
-        "peak_kind": "upper_bound" if one.at_most == one.runs else joint_kind(kinds),
+        "peak_kind": "upper_bound" if kinds and one.at_most == one.runs else joint_kind(kinds),
         "upper_bounds": one.at_most,
         "killed_for_memory": one.killed,
         "killed_bytes": _whole(one.killed_bytes),
@@ -95,6 +99,10 @@ def _row(one: Advice) -> dict[str, Any]:
         "retry_bytes": [round(value) for value in one.retry_bytes],
         "enough_ratios": list(one.enough_ratios),
         "kill_ratio": one.kill_ratio,
+        "kill_range": None if one.kill_range is None else list(one.kill_range),
+        "unsure_runs": one.unsure,
+        "at_least_bytes": _whole(one.at_least_bytes),
+        "guess_bytes": _whole(one.guess_bytes),
         "kill_interval95": None if one.kill_interval is None else list(one.kill_interval),
         "used_gbh": one.used_gbh,
         "asked_gbh": one.asked_gbh,

@@ -1,0 +1,152 @@
+"""The request of a group and what to ask for after each kill, from what is known of its runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rotameter.allocator.reasons import Basis
+from rotameter.allocator.workload import near_limit
+
+if TYPE_CHECKING:
+    from rotameter.allocator.chances import Evidence, Floats
+
+__all__ = ["FEWEST", "FLOOR_BYTES", "RETRY", "Terms", "basis_of", "steps"]
+
+FEWEST = 5
+"""Runs from which a request is advised."""
+
+FLOOR_BYTES = 256e6
+"""What a core brings along on any node: to ask for less saves nothing, and tiny needs vary most."""
+
+RETRY = 2.0
+
+TAIL, MOST_GROWTH = 0.95, 1.5
+"""Growth is told by this quantile of needs, and trusted up to this factor."""
+
+_MORE = 0.1
+"""What was not enough is exceeded by so much at least, whatever headroom is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What the user accepts and has: see :func:`~rotameter.allocator.advice.advise`."""
+
+    max_kill: float
+    headroom: float
+    floor_bytes: float
+    most_bytes: float
+
+
+def basis_of(seen: Evidence, sizes: Floats, kinds: Floats | None, terms: Terms) -> Basis:
+    """Give what a group should ask for, and what makes it that.
+
+    Parameters
+    ----------
+    seen : Evidence
+    sizes : ndarray of float64
+        Sizes of the inputs of its completed runs, NaN = unknown.
+    kinds : ndarray of str, optional
+        How each peak was obtained.
+    terms : Terms
+    """
+    died = seen.most_died
+    counted = 0 if kinds is None else int((kinds == "upper_bound").sum())
+    growth = _growth(seen.needs[~seen.at_most])
+    base = added = most = 0.0
+    over = aside = 0
+    if len(seen.needs):
+        wanted = _wanted(seen, growth, terms.headroom)
+        # Runs that were killed use up what may be killed: how much they need is not known.
+        spare = math.floor(terms.max_kill * (len(seen.needs) + len(seen.lacked)))
+        order = np.argsort(wanted, kind="stable")
+        spare = min(max(0, spare - len(seen.lacked)), len(order) - 1)
+        pick = order[-1 - spare]
+        base, added, most = float(seen.needs[pick]), float(wanted[pick]), float(wanted.max())
+        more = seen.needs > base
+        over, aside = int((more & (wanted > added)).sum()), int((more & (wanted <= added)).sum())
+        counts_bound = bool(seen.at_most[pick])
+    else:
+        counts_bound = False
+    # What was not enough once is not advised, nor is anything after it that is no more than that.
+    least = seen.least_bytes * (1 + terms.headroom)
+    if died is not None:
+        least = max(least, died * (1 + max(terms.headroom, _MORE)))
+    plain = max(added, least)
+    request = float(min(math.ceil(max(plain, terms.floor_bytes)), terms.most_bytes))
+    return Basis(
+        runs=len(seen.needs),
+        over=over,
+        aside=aside,
+        base_bytes=base,
+        base_is_bound=counts_bound,
+        headroom=terms.headroom,
+        growth=growth,
+        counted=counted,
+        at_limit=int(seen.at_most.sum()) - counted,
+        killed=len(seen.died),
+        killed_bytes=died or 0.0,
+        least_bytes=seen.least_bytes,
+        unsure=int((~(seen.lacked >= request)).sum()),
+        floor_bytes=terms.floor_bytes if plain < terms.floor_bytes else 0.0,
+        request_bytes=request,
+        top_bytes=max(most, least),
+        most_bytes=terms.most_bytes,
+        asked_bytes=seen.asked_bytes or 0.0,
+        keep=_keep(seen, sizes),
+    )
+
+
+def steps(basis: Basis) -> tuple[float, ...]:
+    """Give the request and what to ask for after each kill.
+
+    Each is twice the one before; the last also holds all that was seen to be needed.
+
+    Examples
+    --------
+    >>> from rotameter.allocator.reasons import Basis
+    >>> steps(Basis(1000, 3, 1e9, 0.1, 1.0, 0, 0, 0, 0.0, 1.1e9, math.inf, "", top_bytes=14e9))
+    (1100000000.0, 2200000000.0, 14000000000.0)
+    """
+    first = basis.request_bytes
+    last = max(first * RETRY**2, basis.top_bytes)
+    made = (float(min(math.ceil(one), basis.most_bytes)) for one in (first, first * RETRY, last))
+    return tuple(dict.fromkeys(made))
+
+
+def _wanted(seen: Evidence, growth: float, headroom: float) -> Floats:
+    """Give what to ask for on account of each completed run.
+
+    Nothing is added to an upper bound; a run at its limit completed with what it had asked for.
+    """
+    bound = np.fmax(seen.needs, np.where(near_limit(seen.needs, seen.asked), seen.asked, np.nan))
+    made: Floats = np.where(seen.at_most, bound, seen.needs * growth * (1 + headroom))
+    return made
+
+
+def _growth(needs: Floats) -> float:
+    """Give how much needs grew from the first half of the runs to the second; 1 to MOST_GROWTH.
+
+    What grew while it was seen is expected to grow once more.
+    """
+    if len(needs) < 2 * FEWEST:
+        return 1.0
+    halves = np.array_split(needs, 2)
+    early, late = (float(np.quantile(half, TAIL)) for half in halves)
+    return min(max(1.0, late / early), MOST_GROWTH)
+
+
+def _keep(seen: Evidence, sizes: Floats) -> str:
+    """Say why nothing can be advised; empty where something can."""
+    if not len(seen.needs):
+        return "no completed run has a known peak"
+    if len(seen.needs) < FEWEST:
+        return f"fewer than {FEWEST} runs"
+    if seen.at_most.all():
+        return "only upper bounds of its use are known"
+    if not np.isnan(sizes).any() and (sizes == sizes[0]).all():
+        return "all runs had the same input size"
+    return ""
