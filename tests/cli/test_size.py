@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
+from rotameter.cli._common import RecoveredInput
 from rotameter.cli.size import size
 from rotameter.errors import BadInput, PolicyError, UsageError, WouldOverwrite
 
@@ -129,12 +132,170 @@ def test_bounds_alone_advise_nothing_and_are_said(tmp_path: Path) -> None:
     )
     killed = "a,fit,oom,60,1000000000,lower_bound,4000000000\n"
     path.write_text(f"{head}{killed}b,fit,ok,60,4200000000,lower_bound,8000000000\n")
+    text = call(str(path)).stdout
+    assert "> 4.2 GB  1 ran out of memory; no completed run has a known peak; guess: 8.4 GB" in text
+    (group,) = json.loads(call(str(path), "--json").stdout)["advice"][0]["groups"]
+    assert (group["runs"], group["request_bytes"], group["at_least_bytes"]) == (0, None, 4.2e9)
+    path.write_text(f"{head}b,fit,ok,60,4200000000,lower_bound,8000000000\n")
     with pytest.raises(BadInput) as caught:
         call(str(path))
-    text = str(caught.value)
-    assert "no completed task" not in text and "of 1 completed task, are lower bounds" in text
-    assert "nothing is advised; fit needs at least 4.2 GB (1 killed for memory)" in text
+    assert "of 1 completed task, are lower bounds" in str(caught.value)
+    assert "nothing is advised; fit needs at least 4.2 GB" in str(caught.value)
     assert "keep what is asked for" in str(caught.value.hint)
     path.write_text(f"{head}{killed}b,fit,ok,60,,,8000000000\n")
     with pytest.raises(BadInput, match="no completed task has .* fit needs at least 4 GB"):
-        call(str(path))
+        call(str(path), "--allocator", "greedy")
+
+
+def small(folder: Path, text: str, name: str = "small.csv") -> str:
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+GOOD = "task_type,mem_mb,time_s\n" + "a,1000,5\n" * 6
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("a,many,5", "mem_mb is 'many', which is no number of MB"),
+        ("a,-5,5", "mem_mb is '-5', which is not positive"),
+        ("a,inf,5", "mem_mb is 'inf', which is too large"),
+        ("a,1e300,5", "too large"),
+        ("a,NaN,5", "no number"),
+        ("a,10", "no time_s"),
+        (",10,5", "no task_type"),
+        ("a,1,5,7", "more values than columns"),
+        ("a,2 apples,5", "no number of MB"),
+    ],
+)
+def test_rows_that_are_left_out_are_counted_and_one_is_shown(
+    tmp_path: Path, row: str, why: str
+) -> None:
+    path = small(tmp_path, GOOD + f"{row}\n")
+    words = call(path).stderr
+    assert "1 row left out; the first: line 8: " in words and why in words
+    with pytest.raises(RecoveredInput, match="1 row left out") as caught:
+        call(path, "--strict")
+    assert caught.value.exit_code == 4
+    assert call(small(tmp_path, GOOD), "--strict").stderr == ""
+
+
+def sized(path: str, *words: str) -> dict[str, Any]:
+    (group,) = json.loads(call(path, *words, "--json").stdout)["advice"][0]["groups"]
+    return dict(group)
+
+
+def test_values_with_units_are_what_they_say(tmp_path: Path) -> None:
+    path = small(tmp_path, GOOD + "a,2 GB,5 min\n")
+    group = sized(path, "--strict")
+    assert (group["runs"], group["most_bytes"]) == (7, 2e9)
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "memory"), [(";", "1000,5"), ("\t", "1000.5"), ("|", "1000.5"), (",", "1000.5")]
+)
+def test_tables_with_other_delimiters_and_capitals(
+    tmp_path: Path, delimiter: str, memory: str
+) -> None:
+    rows = [["Task_Type", " Mem_MB ", "TIME_S"], *([["a", memory, "5"]] * 6)]
+    path = small(tmp_path, "".join(delimiter.join(row) + "\n" for row in rows))
+    assert sized(path)["most_bytes"] == 1000.5e6
+    ambiguous = small(tmp_path, "task_type;mem_mb;time_s\n" + "a;1,234;5\n" * 6)
+    with pytest.raises(BadInput, match="no row has"):
+        call(ambiguous)
+
+
+def test_the_column_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no column mem_mb"):
+        call(small(tmp_path, "task_type,time_s\na,5\n"))
+    with pytest.raises(BadInput, match="no column time_s"):
+        call(small(tmp_path, "task_type,mem_mb\na,5\n"))
+    with pytest.raises(BadInput, match="two columns mem_mb"):
+        call(small(tmp_path, "task_type,mem_mb,mem_mb,time_s\na,5,6,7\n"))
+
+
+def test_peaks_at_the_limit_are_kept_in_a_table_too(tmp_path: Path) -> None:
+    head = "task_type,mem_mb,time_s,req_mem_mb\n"
+    group = sized(small(tmp_path, head + "a,3950,9,4000\n" * 8))
+    assert group["keep"] == "only upper bounds of its use are known"
+    group = sized(small(tmp_path, head + "a,3950,9,4000\n" + "a,1000,9,4000\n" * 8))
+    assert group["request_bytes"] == 4e9
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--node-memory", "abc"),
+        ("--node-memory", "-5GB"),
+        ("--node-memory", "0"),
+        ("--node-memory", "1e300GB"),
+        ("--floor", "few"),
+        ("--floor", "-1"),
+        ("--headroom", "-1"),
+        ("--for", "slurm", "--json"),
+        ("--allocator", "greedy", "--for", "slurm"),
+        ("--allocator", "greedy", "-o", "x"),
+        ("--slots", "4"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError):
+        call(table(tmp_path), *words)
+
+
+def test_slots_are_not_below_none(tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match="not in the range"):
+        call(table(tmp_path), "--allocator", "greedy", "--slots", "-3")
+
+
+def test_no_machine_is_made_up(tmp_path: Path) -> None:
+    path = table(tmp_path)
+    assert "resourceLimits = " not in call(path, "--for", "nextflow").stdout
+    told = call(path, "--for", "nextflow", "--node-memory", "32GiB").stdout
+    assert "resourceLimits = [ memory: 32768.MB ]" in told
+
+
+def test_the_floor_is_the_users_choice(tmp_path: Path) -> None:
+    path = small(tmp_path, "task_type,mem_mb,time_s\n" + "a,15,5\n" * 6)
+    assert sized(path)["request_bytes"] == 256e6
+    assert sized(path, "--floor", "0")["request_bytes"] == pytest.approx(16.5e6)
+
+
+def test_rules_that_a_profile_cannot_name_are_told_of(tmp_path: Path) -> None:
+    path = small(tmp_path, GOOD + '"a:b",1000,5\n' * 6 + '"c, d",1000,5\n' * 6)
+    result = call(path, "--for", "snakemake")
+    assert "Snakemake's profile cannot name them: a:b; c, d" in result.stderr
+    assert set(yaml.safe_load(result.stdout)["set-resources"]) == {"a"}
+
+
+def test_a_table_without_states_counts_as_completed_and_says_so(tmp_path: Path) -> None:
+    rows = "".join(f"t{k},{1704067200 + k},10,1000,strange\n" for k in range(6))
+    path = small(tmp_path, "id,start,wall_s,rss,how\n" + rows)
+    words = ("--format", "table", "--map", "id=id", "--map", "start=start",
+             "--map", "wall=wall_s:s", "--map", "peak=rss:MB")  # fmt: skip
+    result = call(path, *words)
+    assert "no state is recorded: 6 tasks with a peak and a duration count" in result.stderr
+    with pytest.raises(BadInput, match="6 tasks have a peak .* how they ended") as caught:
+        call(path, *words, "--map", "state=how")
+    assert "--map state=COLUMN" in str(caught.value.hint)
+
+
+def test_killed_with_an_unknown_request_is_in_the_groups_line(tmp_path: Path) -> None:
+    head = "task_id\tname\tstatus\texit\trealtime\tpeak_rss\tmemory\tattempt\n"
+    good = "".join(f"{k}\tP ({k})\tCOMPLETED\t0\t10s\t1000 MB\t-\t1\n" for k in range(10))
+    dead = "".join(f"{k}\tP ({k})\tFAILED\t137\t10s\t-\t-\t1\n" for k in range(100, 150))
+    path = small(tmp_path, head + good + dead, "trace.txt")
+    text = call(path).stdout
+    assert "at most 91.7%; 50 ran out of memory, with how much is not known" in text
+    shown = call(path, "--for", "slurm").stdout
+    assert "killed: not known of 50 of 60, at most 91.7% (95 %)" in shown and "0.0%" not in shown
+
+
+def test_tasks_from_the_cache_of_nextflow_are_sized(tmp_path: Path) -> None:
+    head = "task_id\tname\tstatus\texit\trealtime\tpeak_rss\tmemory\n"
+    rows = "".join(f"{k}\tP ({k})\tCACHED\t0\t10s\t1000 MB\t4 GB\n" for k in range(6))
+    group = sized(small(tmp_path, head + rows, "trace.txt"))
+    assert group["runs"] == 6 and group["request_bytes"] is not None
+    assert group["used_gbh"] is None

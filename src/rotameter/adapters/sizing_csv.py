@@ -2,7 +2,8 @@
 
 Columns: ``task_type``, ``mem_mb`` (10⁶ bytes) and ``time_s``; also ``seq``, ``input_bytes``,
 ``req_mem_mb``, and ``ttf_0.05`` to ``ttf_1.00``: the part of the run after which use first reached
-that part of its peak. Rows are in order of completion.
+that part of its peak. Rows are in order of completion. Fields are parted by commas, semicolons,
+tabs or bars; a value may name its unit (``2 GB``, ``5 min``).
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.allocator.workload import Workload
+from rotameter.allocator.workload import Workload, near_limit
 from rotameter.errors import BadInput
+from rotameter.units import many, parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,26 +32,64 @@ __all__ = ["NEEDED", "is_sizing", "read_sizing"]
 NEEDED = ("task_type", "mem_mb", "time_s")
 MB = 1e6
 
+_DELIMITERS = ",;\t|"
+_HEAD = 65536
+_MOST_BYTES, _MOST_S = 1e18, 1e11
+"""An exabyte and three thousand years: more is no reading of one task."""
+_COMMA = re.compile(r"[+-]?\d+,(\d+)")
+
 
 def is_sizing(path: str | Path) -> bool:
-    """Say whether a file is such a table, by its first line."""
+    """Say whether a file is such a table, by its first line; a column may be missing."""
     place = Path(path)
     if not place.is_file():
         return False
     with place.open("rb") as file:
-        head = file.readline(65536).decode("utf-8-sig", errors="replace")
-    return set(NEEDED) <= {name.strip() for name in head.strip().split(",")}
+        names = _head(file.readline(_HEAD).decode("utf-8-sig", errors="replace"))[1]
+    return "task_type" in names and bool({"mem_mb", "time_s"} & set(names))
 
 
-def _number(text: str | None) -> float:
+def _head(line: str) -> tuple[str, list[str]]:
+    """Give what parts the fields, and the columns' names, in small letters."""
+
+    def names(delimiter: str) -> list[str]:
+        found = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+        return [name.strip().casefold() for name in found]
+
+    best = max(_DELIMITERS, key=lambda one: len(set(NEEDED) & set(names(one))))
+    return best, names(best)
+
+
+def _number(text: str | None, delimiter: str = ",") -> float:
+    """Read a plain number; NaN where it is none. Between other signs a comma is a decimal one."""
     try:
-        value = float(text) if text else math.nan
+        return float(text) if text else math.nan
     except ValueError:
+        pass
+    comma = None if delimiter == "," or text is None else _COMMA.fullmatch(text.strip())
+    # Three digits after it: a thousand, or a decimal? Neither is made up.
+    if comma is None or len(comma[1]) == 3:
         return math.nan
-    return value if math.isfinite(value) else math.nan
+    return float(comma.string.replace(",", "."))
 
 
-def read_sizing(path: str | Path, rows: int | None = None) -> Workload:
+def _amount(text: str | None, column: str, delimiter: str) -> float:
+    """Read a column's value in bytes or seconds, by its unit where it has one; else NaN."""
+    memory = column.endswith("mem_mb")
+    value = _number(text, delimiter)
+    if not math.isnan(value) or not text:
+        return value * MB if memory else value
+    try:
+        if re.search(r"[a-zµμ:]", text, re.I):
+            return float(parse_bytes(text)) if memory else parse_seconds(text)
+    except ValueError:
+        pass
+    return math.nan
+
+
+def read_sizing(
+    path: str | Path, rows: int | None = None, *, warn: Callable[[str], None] | None = None
+) -> Workload:
     """Read a table.
 
     Parameters
@@ -56,6 +97,8 @@ def read_sizing(path: str | Path, rows: int | None = None) -> Workload:
     path : str or Path
     rows : int, optional
         First rows alone.
+    warn : callable, optional
+        Is told of rows that cannot be used: how many, and one of them.
 
     Returns
     -------
@@ -67,42 +110,104 @@ def read_sizing(path: str | Path, rows: int | None = None) -> Workload:
         If columns are missing, or no row has a group, a positive use and a positive time.
     """
     text = Path(path).read_bytes().decode("utf-8-sig", errors="replace")
-    table = csv.DictReader(io.StringIO(text), skipinitialspace=True)
-    names = [name.strip() for name in table.fieldnames or ()]
+    delimiter, names = _head(text.partition("\n")[0].rstrip("\r"))
     missing = [name for name in NEEDED if name not in names]
     if missing:
-        raise BadInput(f"{path}: no column {', '.join(missing)}", hint="needs a line of names")
-    table.fieldnames = names
-    kept = list(_usable(table, rows))
+        found = ", ".join(name for name in names if name)
+        raise BadInput(
+            f"{path}: no column {', '.join(missing)}; its columns: {found}",
+            hint=f"a table of tasks has {', '.join(NEEDED)}; "
+            "or read it as another with --format table and --map",
+        )
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    if twice:
+        raise BadInput(f"{path}: two columns {twice[0]}", hint="leave one of them out")
+    table = csv.DictReader(
+        io.StringIO(text), fieldnames=names, delimiter=delimiter, skipinitialspace=True
+    )
+    next(table, None)
+    kept, wrong = _sorted_out(table, rows, delimiter)
+    said = f"{many(len(wrong), 'row')} left out; the first: {wrong[0]}" if wrong else ""
     if not kept:
-        raise BadInput(f"{path}: no row has a task_type, a positive mem_mb and a positive time_s")
+        raise BadInput(
+            f"{path}: no row has a task_type, a positive mem_mb and a positive time_s",
+            hint=said or "there is nothing below the line of names",
+        )
+    if said and warn is not None:
+        warn(said)
+    return _workload(Path(path).name, kept, names, delimiter)
+
+
+def _workload(name: str, kept: list[dict[str, Any]], names: list[str], delimiter: str) -> Workload:
     groups = tuple(dict.fromkeys(str(row["task_type"]) for row in kept))
-    codes = {name: code for code, name in enumerate(groups)}
+    codes = {group: code for code, group in enumerate(groups)}
+
+    def column(title: str) -> Floats:
+        values = [_amount(row.get(title), title, delimiter) for row in kept]
+        made = np.array(values, dtype=np.float64)
+        return np.where(np.isfinite(made), made, np.nan)
+
+    need, asked = column("mem_mb"), column("req_mem_mb")
     return Workload(
-        name=Path(path).name,
+        name=name,
         group=np.array([codes[str(row["task_type"])] for row in kept], dtype=np.int64),
         groups=groups,
-        need_bytes=_column(kept, "mem_mb") * MB,
-        wall_s=_column(kept, "time_s"),
-        size=_column(kept, "input_bytes"),
-        asked_bytes=_column(kept, "req_mem_mb") * MB,
-        curve=_curve(kept, names),
+        need_bytes=need,
+        wall_s=column("time_s"),
+        size=_column(kept, "input_bytes", delimiter),
+        asked_bytes=asked,
+        curve=_curve(kept, names, delimiter),
+        at_most=near_limit(need, asked),
     )
 
 
-def _usable(table: Iterable[dict[str, Any]], rows: int | None) -> Iterator[dict[str, Any]]:
-    for number, row in enumerate(table):
+def _sorted_out(
+    table: csv.DictReader[str], rows: int | None, delimiter: str
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Give the rows that can be used, and what is wrong with each other one."""
+    kept, wrong = [], []
+    for number, row in enumerate(_filled(table)):
         if rows is not None and number >= rows:
-            return
-        if row.get("task_type") and _number(row["mem_mb"]) > 0 and _number(row["time_s"]) > 0:
-            yield row
+            break
+        reason = _reason(row, delimiter)
+        if reason:
+            wrong.append(f"line {table.line_num}: {reason}")
+        else:
+            kept.append(row)
+    return kept, wrong
 
 
-def _column(rows: list[dict[str, Any]], name: str) -> Floats:
-    return np.array([_number(row.get(name)) for row in rows], dtype=np.float64)
+def _filled(table: csv.DictReader[str]) -> Iterator[dict[str, Any]]:
+    """Give rows in which something is written."""
+    return (row for row in table if any(row.values()))
 
 
-def _curve(rows: list[dict[str, Any]], names: list[str]) -> Floats | None:
+def _reason(row: dict[str, Any], delimiter: str) -> str:
+    """Say why a row cannot be used; empty where it can."""
+    if any(row.get(None, ())):  # type: ignore[call-overload]
+        return "more values than columns"
+    if not (row["task_type"] or "").strip():
+        return "no task_type"
+    for name, most in (("mem_mb", _MOST_BYTES), ("time_s", _MOST_S)):
+        text = row[name]
+        value = _amount(text, name, delimiter)
+        if text is None or not text.strip():
+            return f"no {name}"
+        if 0 < value <= most:
+            continue
+        shown = f"{name} is {text.strip()[:40]!r}"
+        if math.isnan(value):
+            return f"{shown}, which is no number of {'MB' if name == 'mem_mb' else 'seconds'}"
+        return f"{shown}, which is not positive" if value <= 0 else f"{shown}, which is too large"
+    return ""
+
+
+def _column(rows: list[dict[str, Any]], name: str, delimiter: str) -> Floats:
+    made = np.array([_number(row.get(name), delimiter) for row in rows], dtype=np.float64)
+    return np.where(np.isfinite(made), made, np.nan)
+
+
+def _curve(rows: list[dict[str, Any]], names: list[str], delimiter: str) -> Floats | None:
     """Read the parts of the run after which 1/k, 2/k … of the peak was reached."""
     columns = sorted(
         (part, name)
@@ -114,4 +219,4 @@ def _curve(rows: list[dict[str, Any]], names: list[str]) -> Floats | None:
     parts = np.array([part for part, _ in columns])
     if not np.allclose(parts, np.arange(1, len(parts) + 1) / len(parts), atol=1e-6):
         return None
-    return np.column_stack([_column(rows, name) for _, name in columns])
+    return np.column_stack([_column(rows, name, delimiter) for _, name in columns])

@@ -94,17 +94,29 @@ def advice_text(work: Workload, advice: Sequence[Advice]) -> str:
     head = f"  {'group':{_NAME}}{'runs':>6}{'used up to':>12}{'asked':>9}{'ask for':>9}  killed"
     lines = [f"{work.name}: {many(len(work), 'task')}", head]
     for one in advice[:_GROUPS]:
-        asked = "–" if one.asked_bytes is None else format_bytes(one.asked_bytes)
         row = f"  {_short(one.group, _NAME - 1):{_NAME}}{one.runs:>6}"
-        row += f"{format_bytes(one.most_bytes):>12}{asked:>9}"
-        if one.request_bytes is None or one.kill_interval is None:
-            lines.append(f"{row}{'keep':>9}  {one.keep}")
-            continue
-        high = one.kill_interval[1]
-        lines.append(f"{row}{format_bytes(one.request_bytes):>9}  at most {high:.1%}")
+        row += f"{format_bytes(one.most_bytes):>12}{format_bytes(one.asked_bytes):>9}"
+        request, words = _request(one)
+        lines.append(f"{row}{request:>9}  {words}")
     if len(advice) > _GROUPS:
         lines.append(f"  … and {len(advice) - _GROUPS} more (--json has all)")
-    lines.append(
-        "killed: 95 % sure; after a kill, twice as much. A file to include: --for nextflow …"
-    )
+    lines += [
+        "killed: 95 % sure; after a kill, twice as much, last what holds all that was seen.",
+        "A file to include: --for nextflow …",
+    ]
     return "\n".join(lines)
+
+
+def _request(one: Advice) -> tuple[str, str]:
+    """Say what a group should ask for, and the chance of a kill; or why it is kept."""
+    died = f"{one.killed:,} ran out of memory" if one.killed else ""
+    if died and one.killed_bytes is None:
+        died += ", with how much is not known"
+    if one.at_least_bytes is not None:
+        guess = "" if one.guess_bytes is None else f"guess: {format_bytes(one.guess_bytes)}"
+        words = [died, one.keep, guess]
+        return f"> {format_bytes(one.at_least_bytes)}", "; ".join(word for word in words if word)
+    if one.request_bytes is None or one.kill_interval is None:
+        return "keep", "; ".join(word for word in (one.keep, died) if word)
+    words = [f"at most {one.kill_interval[1]:.1%}", died if one.lacking else ""]
+    return format_bytes(one.request_bytes), "; ".join(word for word in words if word)
