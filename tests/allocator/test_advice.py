@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rotameter.allocator.advice import advise, kill_interval
-from rotameter.allocator.workload import Workload, from_trace
+from rotameter.allocator.recorded import from_trace
+from rotameter.allocator.workload import Workload
 from rotameter.profiler.trace import Trace
 
 GB = 1e9
@@ -278,6 +279,19 @@ def test_what_came_from_a_cache_is_a_need_and_holds_nothing() -> None:
     (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
     assert (made.runs, made.most_bytes) == (6, 3e9)
     assert made.used_gbh == pytest.approx(3 / 3600)
+
+
+def test_an_execution_of_which_several_runs_tell_is_one_run() -> None:
+    ran = [ok(str(k), 10**9 + k, run_id=f"ab/{k}") for k in range(6)]
+    again = [
+        {**row, "task_id": f"{row['task_id']} [{n}]", "outcome": "cached"}
+        for n in (2, 3)
+        for row in ran
+    ]
+    whole = from_trace(Trace.from_tables({"tasks": [*ran, *again]}))
+    assert len(whole) == 6 and whole.cached is not None and not whole.cached.any()
+    late = from_trace(Trace.from_tables({"tasks": again}))
+    assert len(late) == 6 and late.cached is not None and late.cached.all()
 
 
 def test_a_lower_bound_of_a_completed_run_is_exceeded() -> None:

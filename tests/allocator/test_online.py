@@ -9,7 +9,8 @@ from rotameter.allocator.baselines import make_allocator
 from rotameter.allocator.ledger import GB_HOUR
 from rotameter.allocator.needs import Record, Task, View
 from rotameter.allocator.online import Nodes, concurrent, sequential
-from rotameter.allocator.workload import Workload, from_trace, orders
+from rotameter.allocator.recorded import from_trace
+from rotameter.allocator.workload import Workload, orders
 from rotameter.errors import PolicyError
 from rotameter.profiler.trace import Trace
 from rotameter.values import Allocation, Hold

@@ -145,7 +145,7 @@ def _refuse_larger(works: list[Workload], most: float | None) -> None:
 
 def _work(path: str, given: Given, rows: int | None, *, trial: bool) -> Workload:
     from rotameter.adapters.sizing_csv import is_sizing, read_sizing
-    from rotameter.allocator.workload import from_trace
+    from rotameter.allocator.recorded import from_trace
 
     if given.format is None and not given.options and is_sizing(path):
         return read_sizing(path, rows, warn=lambda word: _warn(path, word, given))
@@ -166,7 +166,7 @@ def _warn(path: str, word: str, given: Given) -> None:
 
 
 def _nothing(path: str, trace: Trace) -> BadInput:
-    from rotameter.allocator.workload import of_unknown_state
+    from rotameter.allocator.recorded import of_unknown_state
     from rotameter.cli.size_text import nothing_known
 
     unknown = of_unknown_state(trace)

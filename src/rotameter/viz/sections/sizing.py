@@ -46,7 +46,7 @@ def sizing(trace: Trace) -> dict[str, Any] | str:
     (1100000000, 90.0, 9.9)
     """
     from rotameter.allocator.advice import FEWEST, FLOOR_BYTES, advise
-    from rotameter.allocator.workload import from_trace
+    from rotameter.allocator.recorded import from_trace
 
     work = from_trace(trace)
     if not len(work) and not work.lacks:
