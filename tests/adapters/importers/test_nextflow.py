@@ -280,3 +280,17 @@ def test_empty_and_header_only():
     assert len(made.tasks) == 0 and any("only its header" in word for word in made.warnings)
     with pytest.raises(BadInput, match="not a Nextflow trace"):
         trace("a\tb\n1\t2\n")
+
+
+def test_several_runs_in_one_input_are_said_for_the_makespan_spans_them():
+    first = DEFAULT + "1\taa/000001\t10\tA (1)\tCOMPLETED\t0\t2024-03-01 10:00:00.000\t9s\t8s\t-\t"
+    first += "-\t-\t-\t-\n"
+    later = first.replace("aa/000001", "bb/000002").replace("03-01", "03-02")
+    said = "2 runs (traces) lie in this input: all are joined, and the makespan spans all of them"
+    apart = import_bytes(Importer, {"trace.txt": first.encode(), "trace.txt.1": later.encode()})
+    for made in (apart, trace(first + later)):
+        assert said in made.warnings
+        assert stats(made)["makespan_s"] == 86400 + 9
+    again = import_bytes(Importer, {"a.txt": first.encode(), "b.txt": first.encode()})
+    for made in (trace(first), again):
+        assert not any("runs (traces)" in text for text in made.warnings)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rotameter.adapters.importers.building import Builder
 
-__all__ = ["Part", "give_all"]
+__all__ = ["Part", "give_all", "say_runs"]
 
 _NONE = -(1 << 62)
 _DONE = pa.array(["ok", "cached"])
@@ -103,9 +103,19 @@ def give_all(parts: Sequence[Part], taken: set[str], build: Builder) -> None:
     build : Builder
     """
     parts = [part for part in parts if part.batches]
+    say_runs(len(parts), "input", build)
     for runs in _workflows(parts):
         for part, (ids, attempts) in zip(runs, _named(runs, taken), strict=True):
             part.give(ids, attempts, build)
+
+
+def say_runs(count: int, where: str, build: Builder) -> None:
+    """Say that times from the first to the last are those of several runs, where they are."""
+    if count > 1:
+        build.note(
+            f"{count:,} runs (traces) lie in this {where}: all are joined, and the makespan "
+            "spans all of them"
+        )
 
 
 def _workflows(parts: Sequence[Part]) -> list[list[Part]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.importers._nextflow_lines import find_header
+from rotameter.adapters.importers._nextflow_part import say_runs
 from rotameter.adapters.importers._nextflow_rows import Attempt, make
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
@@ -167,11 +168,7 @@ def _traces(
         build.warn(text)
     found = [rows for rows in found if rows]
     ledger.records["trace"] += sum(map(len, found))
-    if len(found) > 1:
-        build.note(
-            f"{len(found):,} runs (traces) lie in this folder: all are joined, and the makespan "
-            "spans all of them"
-        )
+    say_runs(len(found), "folder", build)
     return _without_echoes(found, build)
 
 
