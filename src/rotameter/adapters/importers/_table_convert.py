@@ -36,7 +36,7 @@ from rotameter.adapters.importers._table_values import (
     numbers,
     shares,
 )
-from rotameter.adapters.importers._table_walls import Walls
+from rotameter.adapters.importers._table_walls import Walls, unended
 from rotameter.errors import UsageError
 from rotameter.profiler.live.redact import clean_name, redact
 
@@ -126,13 +126,14 @@ class Converter:
         if signals is not None:
             said = made.columns.get("signal")
             made.columns["signal"] = signals if said is None else pc.coalesce(said, signals)
+        self._ends(found.get("outcome", ()), chunk, made)
+        unended(made.columns)
         self._shares(found, chunk, made)
         stated = any(c.unit for c in found.get("wall_s", ()))
         self._walls.derive(made.columns, stated=stated)
         if "depends_on" in found:
             upstream = edges(self._text(found["depends_on"][0], chunk))
             made.edges = [[safe_name(up) for up in ups] for ups in upstream]
-        self._ends(found.get("outcome", ()), chunk, made)
         peaks(made.columns, made.size, self.mapping.peak_kind)
         _clean(made)
         self._nothing(made)

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from rotameter.adapters.importers._table_derive import between, moved
 from rotameter.adapters.importers._table_plain import differing
 
-__all__ = ["Walls", "below_words", "usable"]
+__all__ = ["Walls", "below_words", "unended", "usable"]
 
 _UNITS_S = (1.0, 1e-3, 1e-6, 1e-9, 60.0, 3600.0, 86400.0)
+_OPEN = ("running", "worker_lost")
 
 
 class Walls:
@@ -89,6 +90,27 @@ class Walls:
             if self._factor != 1.0:
                 self._warn(f"durations count {near[0]:g} s each, as start and end show")
         return wall if self._factor == 1.0 else pc.multiply(wall, self._factor)
+
+
+def unended(columns: dict[str, pa.Array]) -> None:
+    """Leave out a duration of 0 of an attempt without an end: nobody has measured it yet.
+
+    Without a column of ends only the outcome tells.
+
+    Examples
+    --------
+    >>> columns = {"wall_s": pa.array([0.0, 0.0, 5.0]), "ended_ns": pa.array([None, 7, None])}
+    >>> unended(columns)
+    >>> columns["wall_s"].to_pylist()
+    [None, 0.0, 5.0]
+    """
+    wall, end, outcome = (columns.get(c) for c in ("wall_s", "ended_ns", "outcome"))
+    if wall is None or (end is None and outcome is None):
+        return
+    open_ones = pc.is_null(end) if end is not None else pc.is_in(outcome, value_set=pa.array(_OPEN))
+    none = pc.and_(open_ones, pc.fill_null(pc.equal(wall, 0), False))
+    if pc.any(none).as_py():
+        columns["wall_s"] = pc.if_else(none, pa.scalar(None, wall.type), wall)
 
 
 def below_words(example: str, *, instead: bool) -> str:

@@ -1,0 +1,48 @@
+"""Tables of attempts that have no end, or lack one of start, end and duration."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.adapters.importers.test_table import rows
+
+from rotameter.adapters.importers.table import Importer
+from rotameter.testing.importers import import_bytes
+
+AIRFLOW = (
+    "dag_id,run_id,task_id,map_index,try_number,state,start_date,end_date,duration\n"
+    "d,r,a,0,1,running,2025-03-01 10:00:00+00:00,,0.0\n"
+    "d,r,a,1,1,running,2025-03-01 10:00:00+00:00,,12.5\n"
+    "d,r,a,2,1,success,2025-03-01 10:00:00+00:00,2025-03-01 10:00:00+00:00,0.0\n"
+)
+
+
+def walls(data: str, name: str = "t.csv") -> list[float | None]:
+    return [row["wall_s"] for row in rows(data.encode(), name)]
+
+
+def test_a_duration_of_0_without_an_end_is_unknown() -> None:
+    assert walls(AIRFLOW) == [None, 12.5, 0.0]
+
+
+@pytest.mark.parametrize(("kind", "outcome"), [("RUNNING", "running"), ("CRASHED", "worker_lost")])
+@pytest.mark.parametrize("named", [True, False])
+def test_prefect_counts_no_time_before_a_run_is_over(kind: str, outcome: str, named: bool) -> None:
+    end = {"end_time": None} if named else {}
+    run = {"id": "x", "name": "p-0", "task_key": "p", "flow_run_id": "f", "state_type": kind}
+    record = {**run, "start_time": "2025-03-01T10:00:00Z", "total_run_time": 0.0, **end}
+    (made,) = rows(json.dumps([record]).encode(), "t.json")
+    assert (made["outcome"], made["wall_s"], made["ended_ns"]) == (outcome, None, None)
+    assert made["started_ns"] is not None
+
+
+def test_a_table_without_ends_keeps_its_durations_of_0() -> None:
+    table = "job_id,elapsed_s,state\na,0,COMPLETED\nb,0,RUNNING\nc,4,COMPLETED\n"
+    assert walls(table) == [0, None, 4]
+
+
+def test_shares_of_an_unknown_duration_are_unknown() -> None:
+    table = "id,start,end,wall_s,cpu\na,2025-03-01 10:00,,0,50\nb,2025-03-01 10:00,,8,50\n"
+    trace = import_bytes(Importer, {"t.csv": table.encode()}, map=["cpu_s=cpu:%"])
+    assert trace.table("tasks")["cpu_s"].to_pylist() == [None, 4.0]
