@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_runs import ALWAYS, arrays_begun, runs_of
+from rotameter.adapters.importers._slurm_steps import runs_of_steps
 from rotameter.adapters.importers._slurm_table import FLOATS, TIMES, Columns
 from rotameter.adapters.importers._slurm_values import MISSING_NS, words
 
@@ -45,6 +46,8 @@ class Joined:
         Jobs that have no row of their own: put together from their steps.
     doubles : int
         Rows that tell of a run that another row tells of too.
+    unplaced : list of str
+        Jobs of the steps of which it is not sure which run they belong to, one a step.
     """
 
     def __init__(self, jobs: Columns, steps: Columns) -> None:
@@ -53,6 +56,7 @@ class Joined:
         self.attempt = np.ones(_size(jobs), dtype=np.int64)
         self.made = np.zeros(_size(jobs), dtype=bool)
         self.doubles = 0
+        self.unplaced: list[str] = []
 
     @property
     def n(self) -> int:
@@ -123,7 +127,11 @@ def join(parts: list[Columns]) -> Joined:
     joined = Joined(jobs, _take(rows, is_step))
     joined.made = made[order]
     job_codes = codes[at]
-    joined.job_of = _parents(joined, at, job_codes, is_step, codes[is_step])
+    joined.job_of, unsure = runs_of_steps(
+        jobs, joined.steps, at, job_codes, is_step, codes[is_step]
+    )
+    keys = pa.array(joined.job_of[unsure])
+    joined.unplaced = jobs["key"].take(keys).to_pylist()
     _number_runs(joined, job_codes)
     _drop_double_steps(joined)
     return joined
@@ -157,30 +165,6 @@ def _from_steps(jobs: Columns, made: Any) -> Columns:
         if name in jobs:
             jobs[name] = np.where(made, np.nan, jobs[name])
     return jobs
-
-
-def _parents(joined: Joined, at: Any, job_codes: Any, step_at: Any, step_codes: Any) -> Any:
-    """Find each step's job: the row before it, else by its start among the job's runs."""
-    if not len(step_at):
-        return np.zeros(0, dtype=np.int64)
-    before = np.searchsorted(at, step_at, side="right") - 1
-    parent = np.where(before >= 0, before, 0)
-    wrong = np.flatnonzero((job_codes[parent] != step_codes) | (before < 0))
-    if len(wrong):
-        starts = joined.jobs.get("start")
-        begun = joined.steps.get("start")
-        runs: dict[int, list[int]] = {}
-        wanted = set(step_codes[wrong].tolist())
-        for row, code in enumerate(job_codes.tolist()):
-            if code in wanted:
-                runs.setdefault(code, []).append(row)
-        for i in wrong.tolist():
-            rows = runs[int(step_codes[i])]
-            parent[i] = rows[0]
-            if len(rows) > 1 and starts is not None and begun is not None:
-                early = [r for r in rows if MISSING_NS < starts[r] <= begun[i]]
-                parent[i] = max(early, key=lambda r: starts[r], default=rows[0])
-    return parent
 
 
 def _number_runs(joined: Joined, codes: Any) -> None:

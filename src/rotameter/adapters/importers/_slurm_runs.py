@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_table import Columns
 from rotameter.adapters.importers._slurm_values import MISSING_NS, words
 
-__all__ = ["ALWAYS", "arrays_begun", "runs_of"]
+__all__ = ["ALWAYS", "arrays_begun", "runs_of", "waiting_words"]
 
 ALWAYS = frozenset(
     words(
@@ -96,20 +97,51 @@ def arrays_begun(jobs: Columns) -> Iterator[tuple[int, int]]:
     tuple of (int, int)
         The row, and the row of one of its tasks: they tell of the same.
     """
-    keys, phase = jobs["key"], jobs.get("phase")
-    found = np.flatnonzero(pc.match_substring(keys, "_[").to_numpy(zero_copy_only=False))
-    if phase is None or not len(found):
+    found = _waiting_arrays(jobs)
+    if not found:
         return
     rows: dict[str, int] = {}
-    for row, key in enumerate(keys.to_pylist()):
+    for row, key in enumerate(jobs["key"].to_pylist()):
         rows.setdefault(key, row)
-    for row in found.tolist():
-        match = _ARRAY.fullmatch(keys[row].as_py())
-        if match is None or phase[row] != _PENDING:
-            continue
-        places = [rows.get(f"{match[1]}_{task}") for task in _tasks(match[2], len(rows))]
+    for row, of, tasks in found:
+        places = [rows.get(f"{of}_{task}") for task in _tasks(tasks, len(rows))]
         if places and places[0] is not None and None not in places:
             yield row, places[0]
+
+
+def _waiting_arrays(jobs: Columns) -> list[tuple[int, str, str]]:
+    """Give the rows of arrays that wait, with the array's number and its tasks."""
+    keys, phase = jobs["key"], jobs.get("phase")
+    if phase is None:
+        return []
+    found = pc.match_substring(keys, "_[").to_numpy(zero_copy_only=False) & (phase == _PENDING)
+    matches = [(row, _ARRAY.fullmatch(keys[row].as_py())) for row in np.flatnonzero(found).tolist()]
+    return [(row, match[1], match[2]) for row, match in matches if match is not None]
+
+
+def waiting_words(jobs: Columns) -> str | None:
+    """Say how many tasks the rows of waiting arrays stand for, which have no row of their own."""
+    found = _waiting_arrays(jobs)
+    if not found:
+        return None
+    wanted = pa.array([f"{of}_" for _, of, _ in found])
+    own = pc.is_in(pc.replace_substring_regex(jobs["key"], r"_\d+$", "_"), value_set=wanted)
+    begun = set(jobs["key"].filter(own).to_pylist())
+    known: dict[str, int] = {}
+    for row, of, tasks in found:
+        all_of = _tasks(tasks, _MOST_TASKS)
+        left = sum(f"{of}_{task}" not in begun for task in all_of)
+        if left > 1:
+            known[jobs["key"][row].as_py()] = left
+    if not known:
+        return None
+    first = next(iter(known))
+    one = len(known) == 1
+    which = first if one else f"{len(known):,} waiting arrays, such as {first},"
+    return (
+        f"{which} {'is' if one else 'are'} one row{'' if one else ' each'} and counted as one: "
+        f"{'it stands' if one else 'they stand'} for {sum(known.values()):,} tasks that wait"
+    )
 
 
 def _tasks(text: str, most: int) -> list[int]:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from rotameter.adapters.importers import _slurm_gpu as gpu
 from rotameter.adapters.importers._slurm_jobs import Joined
+from rotameter.adapters.importers._slurm_runs import waiting_words
 from rotameter.adapters.importers._slurm_spans import Spans
 from rotameter.adapters.importers._slurm_use import Use, column, either, positive, spread, used
 from rotameter.adapters.importers._slurm_values import MISSING_NS
@@ -345,6 +346,14 @@ def _warn(joined: Joined, use: Use, stats: gpu.Stats, outcome: Any, build: Build
             "jobs ran before and their earlier runs are not in the listing (sacct -D shows them): "
             f"{_names(joined, hidden & ~several)}"
         )
+    if joined.unplaced:
+        steps, first = many(len(joined.unplaced), "step"), joined.unplaced[0]
+        build.warn(
+            f"which run of its job they belong to is not clear of {steps}, such as of {first}: "
+            "given to the run listed before"
+        )
+    if said := waiting_words(joined.jobs):
+        build.note(said)
     if stats.over:
         build.warn(f"a GPU utilisation above 100 % in {many(stats.over, 'reading')}")
 
