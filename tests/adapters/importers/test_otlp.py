@@ -172,6 +172,18 @@ def test_circles_are_cut() -> None:
     assert any("own ancestors" in w for w in trace.warnings)
 
 
+def test_a_span_that_begins_before_its_parent_is_said_and_left_as_it_is() -> None:
+    early = [span(B, "far", -3600, 2, parentSpanId=A), span(C, "near", 0.499, 1, parentSpanId=A)]
+    trace = load(document(span(A, "flow", 0.5, 10), *early))
+    assert [w for w in trace.warnings if "before their parent" in w] == [
+        "spans that begin before their parent, by more than 5 ms: the clocks of their hosts may "
+        "be apart; times are left as they are: 1"
+    ]
+    begun = {row["task_id"]: row["started_ns"] for row in rows(trace)}
+    assert begun[A] - begun[B] == 3600_500_000_000
+    assert not load(document(span(A, "flow", 0.5, 10), early[1])).warnings
+
+
 def test_links_become_dependencies_where_they_can_be() -> None:
     links = [{"traceId": TRACE, "spanId": s} for s in (A, A, B, C)]
     links.append({"traceId": TRACE, "spanId": "ffffffffffffffff"})

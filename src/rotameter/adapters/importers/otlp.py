@@ -177,6 +177,11 @@ def _words(joined: Joined, build: Builder) -> None:
         ("links to spans outside the input, left out", said["outside"]),
         ("links to spans that did not begin before, left out", said["later"]),
         ("span ids that stand for several different spans", said["clash"]),
+        (
+            "spans that begin before their parent, by more than 5 ms: the clocks of their hosts "
+            "may be apart; times are left as they are",
+            said["early"],
+        ),
         ("spans without an end: they may have been running still", said["open"]),
         ("spans without a start", said["unstarted"]),
     ):
