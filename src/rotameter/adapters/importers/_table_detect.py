@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import itertools
 import json
+import re
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as Mapped
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +29,8 @@ __all__ = ["Settings", "Shape", "headers_of", "shape_of", "sureness", "too_littl
 
 _SIGNS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 _CONTAINERS = ('"Jobs"', '"RECORDS"', '"task_instances"', '"result"', '"data"', '"task_runs"')
+_LOOKED = 50
+_NEXT = re.compile(r'\s*,\s*(?:"[^"]*"\s*:\s*)?(?=\{)')
 _TIMES = frozenset(("started_ns", "ended_ns", "submitted_ns", "wall_s"))
 _WHAT = frozenset(("task_id", "group", "outcome", "peak_memory_bytes", "exit_code", "user"))
 # Names by which formats with an importer of their own are known.
@@ -229,38 +235,65 @@ def _parquet_columns(head: Head) -> list[str]:
 
 
 def _json_columns(text: str) -> list[str]:
-    """Give the names of the first record in the beginning of a JSON text."""
+    """Give the names of the first records in the beginning of a JSON text: one may be sparse."""
     decoder = json.JSONDecoder()
     text = text.lstrip()
     if text[0] == "{" and _is_lines(text):
-        return list(flat(json.loads(text.partition("\n")[0])))
+        return _names(_whole_lines(text))
     if text[0] == "[":
         at = text.find("{")
         if at < 0 or text[1:at].strip():
             return []
-        return list(flat(decoder.raw_decode(text, at)[0]))
+        return _names(_whole(text, at, decoder))
     if not any(word in text[:4096] for word in _CONTAINERS):
         return []
     try:
         document = json.loads(text)
     except ValueError:
-        return _first_record(text, decoder)
+        return _first_records(text, decoder)
     held = _holder(document) if isinstance(document, dict) else None
-    return list(flat(held[0])) if held and isinstance(held[0], dict) else []
+    return _names(held or ())
 
 
-def _first_record(text: str, decoder: json.JSONDecoder) -> list[str]:
-    """Find the first whole record in a document that goes on beyond what is seen."""
+def _names(records: Iterable[Any]) -> list[str]:
+    """Give the names that the first records have, in their order."""
+    made: dict[str, None] = {}
+    for record in itertools.islice(records, _LOOKED):
+        if isinstance(record, dict):
+            made.update(dict.fromkeys(flat(record)))
+    return list(made)
+
+
+def _whole_lines(text: str) -> Iterator[Any]:
+    for line in text.split("\n"):
+        with contextlib.suppress(ValueError):  # the last may go on beyond what is seen
+            yield json.loads(line)
+
+
+def _whole(text: str, at: int, decoder: json.JSONDecoder) -> Iterator[Any]:
+    """Give the objects of a list from ``at`` on; a key before one is passed over."""
+    while True:
+        try:
+            record, at = decoder.raw_decode(text, at)
+        except ValueError:
+            return
+        yield record
+        match = _NEXT.match(text, at)
+        if match is None:
+            return
+        at = match.end()
+
+
+def _first_records(text: str, decoder: json.JSONDecoder) -> list[str]:
+    """Find the first whole records in a document that goes on beyond what is seen."""
     for word in _CONTAINERS:
         at = text.find(word)
         opened = text.find("{", text.find(":", at) + 1) if at >= 0 else -1
         for _ in range(3):
             if opened < 0:
                 break
-            try:
-                record = decoder.raw_decode(text, opened)[0]
-            except ValueError:
-                opened = text.find("{", opened + 1)
-                continue
-            return [*flat(record), "id"] if isinstance(record, dict) else []
+            names = _names(_whole(text, opened, decoder))
+            if names:
+                return [*names, "id"]
+            opened = text.find("{", opened + 1)
     return []

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rotameter.adapters.importers import _table_schema as own
+from rotameter.adapters.importers._table_arrays import Arrays
 from rotameter.adapters.importers._table_attempts import by_start
 from rotameter.adapters.importers._table_convert import Converter, Made
 from rotameter.adapters.importers._table_detect import (
@@ -157,14 +158,17 @@ class Importer:
         good = 0
         rejected = ""
         totals = None if shape.kind in NATIVE else Totals()
+        arrays = Arrays(build, file.name) if mapping.engine == "pbs" else None
         while first is not None:
             chunk, after = _enrich(first, mapping.name), next(chunks, None)
+            chunk = chunk if arrays is None else arrays.without(chunk)
             made = converter.convert(chunk)
             if totals is not None:
                 self._totals(totals, made.columns, chunk, made.wrong, after is None, build)
             good += self._add(file, build, label, chunk, made)
             rejected = rejected or next(iter(made.wrong.values()), "")
             first = after
+        rejected = (arrays.finish() if arrays is not None else "") or rejected
         if not good and rejected:
             shown = redact(rejected)
             raise BadInput(
