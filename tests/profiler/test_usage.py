@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rotameter.cli.text import stats_text
 from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.stats import stats
@@ -127,6 +129,29 @@ def test_what_a_log_does_not_tell_is_not_guessed() -> None:
     )
     assert "no task has a start or an end" in " ".join(verdict.notes)
     assert ends(view(traced([job("1"), job("2")]))) == "all ended well"
+
+
+@pytest.mark.parametrize("word", ["PENDING", "PD", "PENDING: Priority", "queued"])
+def test_jobs_that_wait_are_said_to_wait_and_not_to_have_an_unknown_end(word: str) -> None:
+    done = job("1", submitted_ns=0, started_ns=S, ended_ns=2 * S, wall_s=1.0)
+    waits = job("2", "unknown", submitted_ns=0, error=word)
+    said = diagnose(traced([done, waits], engine="slurm"), []).sentence
+    assert "1 ended well, 1 still waiting." in said
+    assert "no start on record" not in said and "unknown end" not in said
+    assert ends(view(traced([waits, {**waits, "task_id": "3"}]))) == "all still waiting"
+    again = {**waits, "task_id": "1", "attempt": 2}
+    lost = {**done, "outcome": "worker_lost"}
+    said = diagnose(traced([lost, again], engine="slurm"), []).sentence
+    assert "1 still waiting, 1 lost with their worker." in said
+
+
+def test_a_job_whose_state_is_not_that_it_waits_has_an_unknown_end() -> None:
+    done = job("1", submitted_ns=0, started_ns=S, ended_ns=2 * S, wall_s=1.0)
+    for blank in (job("2", "unknown"), job("2", "unknown", error="STAGE_OUT_FAIL")):
+        said = diagnose(traced([done, blank], engine="slurm"), []).sentence
+        assert "1 with an unknown end. 1 of 2 jobs has no start on record." in said
+    ran = job("2", "unknown", error="PENDING", started_ns=S)
+    assert ends(view(traced([ran, done]))) == "1 ended well, 1 with an unknown end"
 
 
 def test_a_table_with_columns_of_a_batch_system_is_a_job_log() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from rotameter.profiler.view import Codes, Floats, Mask, View
 
-__all__ = ["lacking", "makespan", "open_tasks", "still_running"]
+__all__ = ["lacking", "makespan", "open_tasks", "still_running", "still_waiting"]
 
 
 def still_running(view: View) -> tuple[Codes, Floats]:
@@ -36,6 +37,31 @@ def still_running(view: View) -> tuple[Codes, Floats]:
     ends = np.full(len(rows), view.window[1])
     keep = ends > view.started[rows]
     return rows[keep], ends[keep]
+
+
+# As batch systems write the state of a job that they have not started.
+_WAITS = r"(?i)^(?:pending|pd|queued|waiting|held|resv_del_hold)(?:$|[^a-z_])"
+
+
+def still_waiting(view: View) -> Mask:
+    """Say which attempts wait to start by their reported state; shape (n,).
+
+    A log may lack the start of what ran: without such a word, nothing is said to wait.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> from rotameter.profiler.view import View
+    >>> rows = [{"task_id": "a", "outcome": "unknown", "error": "PENDING: Priority"},
+    ...     {"task_id": "b", "outcome": "unknown"}]
+    >>> still_waiting(View(Trace.from_tables({"tasks": rows}))).tolist()
+    [True, False]
+    """
+    said = pc.match_substring_regex(view.tasks["error"], _WAITS)
+    waits = pc.fill_null(said, False).to_numpy().astype(bool)
+    never = np.isnan(view.started) & np.isnan(view.ended) & np.isnan(view.number("wall_s"))
+    mask: Mask = waits & never & view.outcome_in("unknown", None)
+    return mask
 
 
 def makespan(view: View, *, to_the_end: bool = True) -> float | None:

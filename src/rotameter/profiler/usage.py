@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.profiler.open_ends import still_waiting
 from rotameter.profiler.view import View, floats, lookup, short, view
 from rotameter.units import format_count, format_number, format_seconds, many
 
@@ -41,6 +43,7 @@ _WORDS = {
     "unknown": "with an unknown end",
     "cached": "taken from a cache",
     "running": "still running",
+    "waiting": "still waiting",
 }
 
 
@@ -291,8 +294,11 @@ def ends(seen: View, most: int = 3) -> str:
     >>> ends(view(Trace.from_tables({"tasks": tasks})))
     '1 ended well, 1 out of memory'
     """
-    counted = seen.tasks["outcome"].fill_null("unknown").value_counts().to_pylist()
-    rows = sorted(counted, key=lambda row: (-row["counts"], row["values"]))
+    outcomes = seen.tasks["outcome"].fill_null("unknown")
+    outcomes = pc.if_else(pa.array(still_waiting(seen)), "waiting", outcomes)
+    rows = sorted(
+        outcomes.value_counts().to_pylist(), key=lambda row: (-row["counts"], row["values"])
+    )
     if [row["values"] for row in rows] == ["unknown"]:
         return "how they ended is not recorded"
     if len(rows) == 1 and rows[0]["counts"] > 1 and rows[0]["values"] in _WORDS:

@@ -19,6 +19,7 @@ from rotameter.profiler.figures import (
 )
 from rotameter.profiler.findings.base import tracing_s
 from rotameter.profiler.gpu import gpu_sentence
+from rotameter.profiler.open_ends import open_tasks, still_waiting
 from rotameter.profiler.usage import ends, gpu_words, hours, is_job_log, percent, usage
 from rotameter.profiler.view import View, short, view
 from rotameter.units import format_count, format_seconds, many
@@ -207,7 +208,8 @@ def _job_log(seen: View, facts: dict[str, Any], findings: Sequence[Finding], boo
     span = f" over {_span(seen)}" if seen.makespan is not None else ""
     said = [f"Log of {many(total, 'job')}{span}: {ends(seen)}."]
     # A log of other people's jobs may lack a start of one that ran.
-    if _unended(seen) and (blank := seen.unfinished[1]):
+    blank = len(np.setdiff1d(open_tasks(seen)[1], seen.task[still_waiting(seen)]))
+    if _unended(seen) and blank:
         said.append(
             f"{format_count(blank)} of {many(total, 'job')} {_have(blank)} no start on record."
         )
