@@ -307,3 +307,25 @@ def test_a_runtime_that_is_not_a_number_is_said() -> None:
         trace = load(json.dumps(data).encode())
         assert rows(trace)["a"]["wall_s"] is None
         assert "a runtimeInSeconds that is no amount is left out" in trace.warnings
+
+
+def test_a_task_that_is_its_own_parent_or_child_is_counted_as_left_out() -> None:
+    tasks = [job("x", id="x", parents=["x", "gone"]), job("y", id="y", parents=["x"])]
+    said = "left out: 1 parent or child not in the file (or not unique), 1 that is the task itself"
+    for trace in (load(new(tasks)), load(old(*tasks, version="1.4", key="tasks"))):
+        assert edges(trace) == {("y", "x")} and said in trace.warnings
+    tasks = [job("x", id="x", parents=["x"], children=["x", "y"]), job("y", id="y")]
+    trace = load(new(tasks))
+    assert edges(trace) == {("y", "x")}
+    assert "left out: 2 parents or children that are the task itself" in trace.warnings
+
+
+def test_executions_of_one_id_are_said_to_be_taken_as_attempts() -> None:
+    runs = [{"id": "x", "runtimeInSeconds": 3}, {"id": "x", "runtimeInSeconds": 4}]
+    trace = load(new([job("x", id="x"), job("y", id="y")], [*runs, {"id": "y"}]))
+    found = [(t["task_id"], t["attempt"], t["wall_s"]) for t in trace.table("tasks").to_pylist()]
+    assert found == [("x", 1, 3), ("x", 2, 4), ("y", 1, None)]
+    said = "1 task, such as x, is in the execution more than once: each time is taken as one more"
+    assert f"{said} attempt" in trace.warnings
+    once = load(new([job("x", id="x")], runs[:1]))
+    assert not any("more than once" in text for text in once.warnings)

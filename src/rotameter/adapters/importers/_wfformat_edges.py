@@ -25,13 +25,10 @@ def edges(doc: Document, label: Mapping[str, str], warn: Warn) -> list[Edge]:
     warn : callable
     """
     index = _index(doc.jobs)
-    up, down, missing = _declared(doc.jobs, index)
+    up, down, missing, own = _declared(doc.jobs, index)
     declared = up | down
-    if missing:
-        warn(
-            f"left out: {counted(missing, 'parent or child', 'parents or children')} not in the "
-            "file (or not unique)"
-        )
+    if missing or own:
+        warn(_left_out(missing, own))
     if up and down and up != down:
         warn(
             f"kept: {counted(len(up ^ down), 'dependency', 'dependencies')} named on one side only"
@@ -66,20 +63,43 @@ def _index(jobs: Sequence[Job]) -> dict[str, str | None]:
 
 def _declared(
     jobs: Sequence[Job], index: Mapping[str, str | None]
-) -> tuple[set[Edge], set[Edge], int]:
-    up, down, missing = set(), set(), 0
+) -> tuple[set[Edge], set[Edge], int, int]:
+    """Give what parents and what children say; how many are not there, how many the task itself."""
+    up, down, missing, own = set(), set(), 0, 0
     for job in jobs:
         for name in job.parents:
             on = index.get(name)
             missing += on is None
+            own += on == job.id
             if on is not None and on != job.id:
                 up.add((job.id, on))
         for name in job.children:
             task = index.get(name)
             missing += task is None
+            own += task == job.id
             if task is not None and task != job.id:
                 down.add((task, job.id))
-    return up, down, missing
+    return up, down, missing, own
+
+
+def _left_out(missing: int, own: int) -> str:
+    """Word the references that are no dependencies.
+
+    Examples
+    --------
+    >>> _left_out(1, 2)
+    'left out: 1 parent or child not in the file (or not unique), 2 that are the task itself'
+    >>> _left_out(0, 1)
+    'left out: 1 parent or child that is the task itself'
+    """
+    said = []
+    if missing:
+        what = counted(missing, "parent or child", "parents or children")
+        said.append(f"{what} not in the file (or not unique)")
+    if own:
+        what = f"{own:,}" if missing else counted(own, "parent or child", "parents or children")
+        said.append(f"{what} that {'is' if own == 1 else 'are'} the task itself")
+    return f"left out: {', '.join(said)}"
 
 
 def _by_files(jobs: Sequence[Job], warn: Warn) -> set[Edge]:

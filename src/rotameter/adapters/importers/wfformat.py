@@ -162,6 +162,7 @@ def _group(job: Job, shared: set[str]) -> str:
 
 def _emit(doc: Document, prefix: str, build: Builder) -> None:
     labels, shared = _labels(doc, prefix), repeated(doc.jobs)
+    _say_repeats(doc, labels, build)
     several: dict[str, list[str]] = {}
     rows, counts = Columns("tasks"), array("q")
     for job in doc.jobs:
@@ -200,6 +201,17 @@ def _emit(doc: Document, prefix: str, build: Builder) -> None:
     )
     build.extend("flows", _flows(doc, labels, named, counts))
     _machines(doc, build)
+
+
+def _say_repeats(doc: Document, labels: Mapping[str, str], build: Builder) -> None:
+    """Say what is taken for retries: the format itself has no attempts."""
+    again = [job for job in doc.jobs if len(job.runs) > 1]
+    if again:
+        build.note(
+            f"{many(len(again), 'task')}, such as {labels[again[0].id]}, "
+            f"{'is' if len(again) == 1 else 'are'} in the execution more than once: each time is "
+            "taken as one more attempt"
+        )
 
 
 def _outcome(run: dict[str, Any]) -> dict[str, Any]:
