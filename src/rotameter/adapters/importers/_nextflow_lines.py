@@ -1,4 +1,4 @@
-"""Lines of a Nextflow trace to fields: nothing is quoted there, so text may break the table.
+"""Lines of a Nextflow trace to fields: Nextflow quotes nothing, so text may break the table.
 
 A tab in a tag shifts columns, a line break in a script splits a row. Both are repaired where only
 one reading fits the kinds of the columns; otherwise the row is refused.
@@ -24,6 +24,8 @@ _EXTRA = 8
 _TRIES = 500
 _KNOWN = 4
 _STATUS = re.compile(r"[A-Z_]{2,24}")
+_UNQUOTED = frozenset(FIELDS) - frozenset(TEXTS) | {"name", "process"}
+"""Columns whose values never begin with a quote."""
 _TELLING = frozenset(("hash", "native_id", "realtime", "%cpu", "peak_rss", "rss", "rchar"))
 
 
@@ -43,7 +45,27 @@ class Header:
 
     def split(self, line: str) -> list[str]:
         """Cut a line at the separator."""
-        return _unquoted(line, self.separator) if self.quoted else line.split(self.separator)
+        if self.quoted:
+            return _unquoted(line, self.separator)
+        plain = line.split(self.separator)
+        return self._mixed(line, plain) if '"' in line else plain
+
+    def _mixed(self, line: str, plain: list[str]) -> list[str]:
+        """Undo quotes of a row under a plain header, as programs set them where they must.
+
+        Texts may begin with a quote of their own; what else does was quoted by a program, and so
+        was a text that has the separator in it.
+        """
+        cells = _unquoted(line, self.separator)
+        if len(cells) != len(self.columns):
+            return plain
+        if len(plain) != len(cells):
+            return cells if _bad(self, cells, strict=False) == 0 else plain
+        quoted = (
+            c in _UNQUOTED and len(text) > 1 and text[0] == text[-1] == '"'
+            for c, text in zip(self.columns, map(str.strip, plain), strict=True)
+        )
+        return cells if any(quoted) else plain
 
 
 def _unquoted(line: str, separator: str) -> list[str]:
