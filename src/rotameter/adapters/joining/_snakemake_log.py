@@ -44,6 +44,8 @@ _SLURM = {
     "CANCELLED": "cancelled",
 }
 _FAILED = ("WorkflowError", "Terminating processes on user request")
+# What it writes when it ends by itself; after a failure some versions write no "Complete log".
+_CLOSING = ("Complete log", "Exiting because", "Nothing to be done")
 _LINE_CHARS = 1 << 20
 
 
@@ -292,9 +294,8 @@ class _Reader:
 
     def _word(self, line: str) -> None:
         log = self.log
-        if line.startswith("Complete log"):
-            log.closed = True
-        elif line.startswith(("This was a dry-run", "Would remove")):
+        log.closed = log.closed or line.startswith(_CLOSING)
+        if line.startswith(("This was a dry-run", "Would remove")):
             log.dry = True
         elif line.startswith(_FAILED) or "because a job execution failed" in line:
             log.failed = True

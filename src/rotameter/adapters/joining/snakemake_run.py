@@ -160,7 +160,9 @@ def _facts(logs: list[_snakemake_log.Log], build: Builder) -> None:
         build.meta["cores"] = last.cores
     status = "failed" if last.failed else "ok" if last.closed else "unknown"
     build.meta["run"] = {"status": status}
-    if not last.closed:
+    if not last.closed and last.failed:
+        build.warn("the last log says that the run failed, and is not closed")
+    elif not last.closed:
         build.warn("the last log is not closed: the run was killed, or is still going on")
     if len(logs) > 1:
         build.warn(
