@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from tests.adapters.importers.test_table import rows
@@ -46,3 +47,39 @@ def test_shares_of_an_unknown_duration_are_unknown() -> None:
     table = "id,start,end,wall_s,cpu\na,2025-03-01 10:00,,0,50\nb,2025-03-01 10:00,,8,50\n"
     trace = import_bytes(Importer, {"t.csv": table.encode()}, map=["cpu_s=cpu:%"])
     assert trace.table("tasks")["cpu_s"].to_pylist() == [None, 4.0]
+
+
+def times(data: str) -> list[tuple[Any, ...]]:
+    """Give start, end and duration in seconds since ten o'clock."""
+    since = 1_740_823_200
+    return [
+        tuple(None if row[c] is None else row[c] / 1e9 - since for c in ("started_ns", "ended_ns"))
+        + (row["wall_s"],)
+        for row in rows(data.encode())
+    ]
+
+
+def test_of_start_end_and_duration_two_give_the_third_in_each_row() -> None:
+    table = (
+        "job_id,start_time,end_time,elapsed (s)\n"
+        "a,2025-03-01T10:00:00Z,2025-03-01T10:00:30Z,30\n"
+        "b,2025-03-01T10:00:10Z,,25\n"
+        "c,,2025-03-01T10:01:00Z,20\n"
+        "d,2025-03-01T10:00:00Z,2025-03-01T10:00:07Z,\n"
+        "e,2025-03-01T10:00:05Z,,\n"
+        "f,,,9\n"
+        "h,,2025-03-01T10:00:20Z,0\n"
+        "g,#REF!,2025-03-01T10:00:50Z,50\n"
+    )
+    assert times(table) == [
+        (0, 30, 30), (10, 35, 25), (40, 60, 20), (0, 7, 7), (5, None, None), (None, None, 9),
+        (None, 20, 0), (0, 50, 50),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("column", [",end_time", ""])
+def test_what_runs_has_no_end(column: str) -> None:
+    blank = "," if column else ""
+    table = f"job_id,state,start_time,elapsed (s){column}\n"
+    table += f"a,RUNNING,2025-03-01T10:00:00Z,30{blank}\nb,FAILED,2025-03-01T10:00:00Z,8{blank}\n"
+    assert times(table) == [(0, None, 30), (0, 8, 8)]

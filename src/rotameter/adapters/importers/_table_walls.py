@@ -58,10 +58,8 @@ class Walls:
             if wall is not None and (said := differing(wall, held)):
                 self._warn(said)
             columns["wall_s"] = held if wall is None else pc.coalesce(wall, held)
-        elif start is not None and wall is not None:
-            columns["ended_ns"] = moved(start, wall, 1)
-        elif end is not None and wall is not None:
-            columns["started_ns"] = moved(end, wall, -1)
+        if wall is not None:
+            _third(columns, start, end, wall)
         if self._bare and not self._agreed:
             self._warn(
                 f"{self._bare} is read as seconds; say --map wall={self._bare}:ms if it is not"
@@ -111,6 +109,28 @@ def unended(columns: dict[str, pa.Array]) -> None:
     none = pc.and_(open_ones, pc.fill_null(pc.equal(wall, 0), False))
     if pc.any(none).as_py():
         columns["wall_s"] = pc.if_else(none, pa.scalar(None, wall.type), wall)
+
+
+def _third(
+    columns: dict[str, pa.Array], start: pa.Array | None, end: pa.Array | None, wall: pa.Array
+) -> None:
+    """Work out the start or the end of each row that has the other and a duration.
+
+    What runs has lasted so far: its end is not known.
+    """
+    if start is not None:
+        outcome = columns.get("outcome")
+        made = moved(start, wall, 1)
+        if outcome is not None:
+            runs = pc.fill_null(pc.equal(outcome, "running"), False)
+            made = pc.if_else(runs, pa.scalar(None, made.type), made)
+        columns["ended_ns"] = made if end is None else pc.coalesce(end, made)
+    if end is not None:
+        made = moved(end, wall, -1)
+        if start is not None:  # ended after 0 s and no start said: it never ran
+            ran = pc.if_else(pc.greater(wall, 0), made, pa.scalar(None, made.type))
+            made = pc.coalesce(start, ran)
+        columns["started_ns"] = made
 
 
 def below_words(example: str, *, instead: bool) -> str:
