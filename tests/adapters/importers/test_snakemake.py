@@ -7,7 +7,7 @@ import json
 import pytest
 
 import rotameter
-from rotameter.adapters.importers._snakemake_names import guess
+from rotameter.adapters.importers._snakemake_names import distinct, guess
 from rotameter.adapters.importers.inputs import open_members
 from rotameter.adapters.importers.reading import sniff
 from rotameter.adapters.importers.snakemake import Importer
@@ -200,7 +200,31 @@ def test_the_user_says_where_the_rule_is():
 def test_files_of_the_same_name_are_different_jobs():
     files = {"align/s1.tsv": PLAIN.encode(), "sort/s1.tsv": PLAIN.encode()}
     ids = import_bytes(Importer, files).table("tasks")["task_id"].to_pylist()
-    assert ids == ["s1", "s1 repeat 2", "sort/s1", "sort/s1 repeat 2"]
+    assert ids == ["align/s1", "align/s1 repeat 2", "sort/s1", "sort/s1 repeat 2"]
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_as_many_folders_as_it_takes_tell_benchmarks_apart(tmp_path, joined):
+    paths = ("A/lane1/map", "A/lane2/map", "B/lane1/map", "B/lane2/map", "B/lane2/sort")
+    head, row, *_ = PLAIN.split("\n")
+    for number, name in enumerate(paths):
+        file = tmp_path / f"{name}.tsv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{head}\n{number + 1}{row[row.index('.') :]}\n")
+    if joined:
+        (tmp_path / ".snakemake").mkdir()
+    made = rotameter.open(tmp_path).table("tasks").to_pylist()
+    found = {row["task_id"]: int(row["wall_s"]) for row in made}
+    ids = [*paths[:4], "sort"]
+    assert found == {name: number + 1 for number, name in enumerate(ids)}
+
+
+def test_what_no_folder_tells_apart_has_its_ending_or_a_number():
+    assert distinct([("s1", "s1.tsv"), ("s1", "a/s1.tsv")]) == ["s1", "a/s1"]
+    assert distinct([("s1", "a/s1.tsv"), ("s1", "a/s1.txt")]) == ["a/s1.tsv", "a/s1.txt"]
+    assert distinct([("s1", "a/s1.tsv")] * 2) == ["a/s1", "a/s1 [2]"]
+    assert distinct([("r[x=1]", "a/b.tsv"), ("r[x=1]", "c/b.tsv")]) == ["a/r[x=1]", "c/r[x=1]"]
+    assert len(set(distinct([("x", "x.tsv"), ("x", "x.tsv"), ("x [2]", "y.tsv")]))) == 3
 
 
 def test_copies_of_benchmarks_are_said(tmp_path):

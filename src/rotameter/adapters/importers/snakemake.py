@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.importers._nextflow_columns import Columns
 from rotameter.adapters.importers._nextflow_end import End, watch
-from rotameter.adapters.importers._snakemake_names import WAYS, clean, guess
+from rotameter.adapters.importers._snakemake_names import WAYS, clean, distinct, guess
 from rotameter.adapters.importers._snakemake_rows import MEASURED, NULLS, make, mapping
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
@@ -47,9 +47,10 @@ class Importer:
     options: frozenset[str] = frozenset(("rule",))
 
     def __init__(self) -> None:
-        self._kept = Columns("tasks", late=("group",))
+        self._kept = Columns("tasks", late=("group", "task_id"))
         self._unnamed: dict[str, array[int]] = {}
-        self._ids: set[str] = set()
+        self._jobs: list[tuple[str, str]] = []
+        self._job_of, self._repeats = array("q"), array("q")  # a value a row
         self._way = "auto"
 
     def sniff(self, head: Head) -> float:
@@ -70,13 +71,15 @@ class Importer:
         if way not in WAYS:
             raise UsageError(f"not a way to find a rule: {way!r}", hint=f"one of {', '.join(WAYS)}")
         self._way = way
-        here: dict[str, tuple[str, int]] = {}
+        here: dict[str, tuple[int, int]] = {}
         for found in rows(file, build):
             row, named = found["_row"], found["_name"]
-            name, count = here.get(named) or (self._unique(named, file.name), 0)
-            here[named] = name, count + 1
-            # A repeat is no further attempt: each is a task of its own.
-            row["task_id"] = name if not count else f"{name} repeat {count + 1}"
+            job, count = here.get(named) or (len(self._jobs), 0)
+            if not count:
+                self._jobs.append((named, file.name))
+            here[named] = job, count + 1
+            self._job_of.append(job)
+            self._repeats.append(count)
             number = self._kept.add(row)
             if row["group"] is None:
                 self._unnamed.setdefault(file.name, array("q")).append(number)
@@ -98,6 +101,7 @@ class Importer:
                     f"the {place} "
                     "(--opt rule=folder, first, last or stem)"
                 )
+        self._name_jobs()
         self._kept.give(build)
         build.not_measured(
             "when jobs ran, their retries and failures: a benchmark has only jobs "
@@ -107,15 +111,13 @@ class Importer:
             "memory between readings: max_rss is sampled every 0.5 and later every 30 seconds"
         )
 
-    def _unique(self, name: str, file: str) -> str:
-        """Tell jobs of several files apart that would be called the same: by folder, by number."""
-        parent = file.replace("\\", "/").rpartition("/")[0].rpartition("/")[2]
-        found = name if name not in self._ids else redact(f"{parent}/{name}")
-        number = 2
-        while found in self._ids:
-            found, number = f"{name} [{number}]", number + 1
-        self._ids.add(found)
-        return found
+    def _name_jobs(self) -> None:
+        """Tell jobs of several files apart that would be called the same."""
+        names = distinct(self._jobs)
+        for row, (job, repeat) in enumerate(zip(self._job_of, self._repeats, strict=True)):
+            # A repeat is no further attempt: each is a task of its own.
+            name = f"{names[job]} repeat {repeat + 1}" if repeat else names[job]
+            self._kept.put(row, "task_id", name)
 
 
 def rows(file: InputFile, build: Builder) -> Iterator[dict[str, Any]]:

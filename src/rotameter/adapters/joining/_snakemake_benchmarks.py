@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rotameter.adapters.importers._snakemake_names import clean, guess
+from rotameter.adapters.importers._snakemake_names import clean, distinct, guess
 from rotameter.adapters.importers._snakemake_rows import mapping
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.snakemake import rows
@@ -49,13 +49,11 @@ def with_benchmarks(
     if jobs:
         ledger.unmatched["benchmark"] += len(alone)
     rules, _ = guess(list(dict.fromkeys(name for name, _ in alone)))
+    names = distinct([(row.pop("_name", None) or clean(name), name) for name, row in alone])
     made = []
-    taken: dict[str, int] = {}
-    for name, row in alone:
+    for (name, row), task_id in zip(alone, names, strict=True):
         row["group"] = row["group"] or rules[name]
-        base = row.pop("_name", None) or clean(name)
-        taken[base] = taken.get(base, 0) + 1
-        row["task_id"] = base if taken[base] == 1 else f"{base} [{taken[base]}]"
+        row["task_id"] = task_id
         made.append(Job(Joined.of(row, "benchmark"), rule=row["group"]))
     return made
 
