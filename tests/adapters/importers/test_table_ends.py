@@ -51,12 +51,12 @@ def test_shares_of_an_unknown_duration_are_unknown() -> None:
 
 def times(data: str) -> list[tuple[Any, ...]]:
     """Give start, end and duration in seconds since ten o'clock."""
-    since = 1_740_823_200
-    return [
-        tuple(None if row[c] is None else row[c] / 1e9 - since for c in ("started_ns", "ended_ns"))
-        + (row["wall_s"],)
-        for row in rows(data.encode())
-    ]
+    since = 1_740_823_200 * 10**9
+    made = []
+    for row in rows(data.encode()):
+        both = (row[column] for column in ("started_ns", "ended_ns"))
+        made.append((*(None if at is None else (at - since) / 1e9 for at in both), row["wall_s"]))
+    return made
 
 
 def test_of_start_end_and_duration_two_give_the_third_in_each_row() -> None:
@@ -83,3 +83,16 @@ def test_what_runs_has_no_end(column: str) -> None:
     table = f"job_id,state,start_time,elapsed (s){column}\n"
     table += f"a,RUNNING,2025-03-01T10:00:00Z,30{blank}\nb,FAILED,2025-03-01T10:00:00Z,8{blank}\n"
     assert times(table) == [(0, None, 30), (0, 8, 8)]
+
+
+@pytest.mark.parametrize("names", ["job_id,start_time,elapsed_s", "task_id,started_ns,wall_s"])
+def test_all_cells_that_cannot_be_read_are_counted(names: str) -> None:
+    times = ("2025-03-01T10:00:00Z", "#VALUE!", "########", "########", "2025-03-01T10:00:00Z")
+    if "_ns" in names:
+        times = tuple(t if "#" in t else "1740823200000000000" for t in times)
+    table = f"{names}\n" + "".join(f"{i},{at},{i}\n" for i, at in enumerate(times, 1))
+    trace = import_bytes(Importer, {"t.csv": table.replace(",5\n", ",???x\n").encode()})
+    said = [text for text in trace.warnings if "left out" in text]
+    assert len(said) == 2
+    assert any("#VALUE!" in t and "########" in t and "(3 times)" in t for t in said), said
+    assert any("???x" in t and "times)" not in t for t in said), said

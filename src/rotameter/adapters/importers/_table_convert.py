@@ -20,7 +20,7 @@ from rotameter.adapters.importers._table_derive import (
     split_ends,
 )
 from rotameter.adapters.importers._table_mapping import Candidate, Mapping, plan
-from rotameter.adapters.importers._table_names import UNITS, is_not, kind_of, word_of
+from rotameter.adapters.importers._table_names import UNITS, also, is_not, kind_of, word_of
 from rotameter.adapters.importers._table_outcomes import decode_exit, outcome_of
 from rotameter.adapters.importers._table_plain import booleans, exact_ints, without_nan
 from rotameter.adapters.importers._table_rows import Chunk
@@ -50,6 +50,7 @@ __all__ = ["Converter", "Made"]
 _BYTES_LIMIT = float(1 << 53)  # 9 PB; what a float holds exactly
 _ESSENTIAL = frozenset(("started_ns", "ended_ns", "submitted_ns", "ready_ns", "wall_s"))
 _DECIMAL = frozenset(("kb", "mb", "gb", "tb"))
+_LOOKED = 1_000
 _CLEANERS: dict[str, Callable[[str], str]] = {"error": redact, "group": clean_name}
 _SAID = {
     "time": "time", "seconds": "duration", "bytes": "size", "number": "number",
@@ -98,6 +99,7 @@ class Converter:
         self._from_start: set[str] = set()
         self._rounded: dict[str, str] = {}
         self._said: set[str] = set()
+        self._left: dict[str, str] = {}
         self._clocks, self._walls = Clocks(self._warn), Walls(self._warn)
         self._styles = Styles(style, self._warn)
         self._days: dict[str, bool] = {}
@@ -226,14 +228,17 @@ class Converter:
                 kept.setdefault(int(row), is_not(target, name, one.unit, text))
             if kept is made.wrong:
                 return
-        if target in _ESSENTIAL or kind_of(target) == "int":
-            name = one.names[0] if one.names else target
-            self._warn(f"values are left out: {is_not(target, name, one.unit, shown)}")
-            return
-        self._warn(
-            f"values of {'+'.join(one.names)} that are no {_SAID[kind_of(target)]} are left out "
-            f"(such as {shown!r})"
-        )
+        if target not in self._left:
+            words = (
+                f"values of {'+'.join(one.names)} that are no {_SAID[kind_of(target)]} are left "
+                f"out (such as {shown!r})"
+            )
+            if target in _ESSENTIAL or kind_of(target) == "int":
+                name = one.names[0] if one.names else target
+                words = f"values are left out: {is_not(target, name, one.unit, shown)}"
+            texts = (_shown(chunk, one, int(row)) for row in rows[:_LOOKED])
+            self._left[target] = redact(words + also(texts))
+        self.build.warn(self._left[target], len(rows))
 
     def _one(self, target: str, one: Candidate, chunk: Chunk) -> Read:
         size = len(chunk.lines)

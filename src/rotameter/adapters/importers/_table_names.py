@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from rotameter.adapters.importers._table_patterns import patterns_of, why_none
@@ -12,6 +13,7 @@ __all__ = [
     "DERIVED",
     "HEADER_UNITS",
     "UNITS",
+    "also",
     "header_unit",
     "is_not",
     "kind_of",
@@ -223,6 +225,18 @@ def is_not(target: str, name: str, unit: str | None, text: str) -> str:
             return f"{name}: not a time: {text!r}: say {first}"
         return f"{name}: is {text!r} day and month or month and day? say {first} or {others[0]}"
     return f"{name}: not a time: {text!r}"
+
+
+def also(texts: Iterable[str]) -> str:
+    """Show two more of texts of which the first is shown already.
+
+    Examples
+    --------
+    >>> also(["a", "a", "b", "c", "d"]), also(["a", "a"])
+    (" (also 'b' and 'c')", '')
+    """
+    others = list(dict.fromkeys(texts))[1:3]
+    return f" (also {' and '.join(map(repr, others))})" if others else ""
 
 
 @cache

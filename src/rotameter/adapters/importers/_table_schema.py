@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._table_derive import between, maps
-from rotameter.adapters.importers._table_names import well_known
+from rotameter.adapters.importers._table_names import also, well_known
 from rotameter.adapters.importers._table_outcomes import outcome_of
 from rotameter.adapters.importers._table_plain import (
     booleans,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Own", "table_of"]
 
 _RELATIVE_NS = 10**17
+_LOOKED = 1_000
 _NS = 1e-9
 _BYTES_LIMIT = 1 << 53
 
@@ -81,7 +83,7 @@ class Own:
         self.style = style or Style()
         self.relative = False
         self.left: dict[str, None] = {}
-        self._said: set[str] = set()
+        self._left: dict[str, str] = {}
         self._rounded: dict[str, str] = {}
 
     def convert(self, chunk: Chunk) -> tuple[dict[str, pa.Array], dict[int, str]]:
@@ -134,9 +136,11 @@ class Own:
         """Leave cells of tasks out; a row of another table is nothing without its cells."""
         texts = (str(column[int(row)].as_py())[:40] for row in rows)
         if self.table == "tasks":
-            if name not in self._said:
-                self._said.add(name)
-                self.build.warn(redact(f"values are left out: {name}: {what}: {next(texts)!r}"))
+            if name not in self._left:
+                shown = list(itertools.islice(texts, _LOOKED))
+                words = f"values are left out: {name}: {what}: {shown[0]!r}{also(shown)}"
+                self._left[name] = redact(words)
+            self.build.warn(self._left[name], len(rows))
             return
         for row, text in zip(rows, texts, strict=True):
             wrong.setdefault(int(row), f"{name}: {what}: {text!r}")
