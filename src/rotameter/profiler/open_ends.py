@@ -67,8 +67,9 @@ def still_waiting(view: View) -> Mask:
 def makespan(view: View, *, to_the_end: bool = True) -> float | None:
     """Give the seconds from the first submission (or start) to the last instant of an attempt.
 
-    What has no end on record lasted at least to its start, and for what is known of its time;
-    what still ran, to the end of the trace, unless ``to_the_end`` is false.
+    What has no end on record lasted at least to its start, and for what is known of its time,
+    from its submission where no start is known; what still ran, to the end of the trace, unless
+    ``to_the_end`` is false.
 
     Examples
     --------
@@ -88,10 +89,19 @@ def makespan(view: View, *, to_the_end: bool = True) -> float | None:
     if to_the_end:
         rows, ends = still_running(view)
         last[rows] = np.fmax(last[rows], ends)
+    last = np.fmax(last, _unstarted_ends(view))
     length = float(np.nanmax(last) - min(np.nanmin(t) for t in firsts))
     if length <= 0 and np.isnan(view.ended).all():
         return None
     return max(0.0, length)
+
+
+def _unstarted_ends(view: View) -> Floats:
+    """Give when attempts whose start is unknown ended at the earliest; NaN for others."""
+    since = np.fmax(view.submitted, view.ready)
+    unknown = np.isnan(view.started) & np.isnan(view.ended) & ~view.outcome_in("cached")
+    earliest: Floats = np.where(unknown, since + view.number("wall_s"), np.nan)
+    return earliest
 
 
 def lacking(view: View) -> Mask:

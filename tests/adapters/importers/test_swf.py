@@ -107,3 +107,12 @@ def test_long_logs_are_read_part_by_part(monkeypatch):
     parts = import_bytes(Importer, {"log.swf": data})
     assert parts.table("tasks").equals(whole.table("tasks")) and parts.warnings == whole.warnings
     assert parts.table("rejects")["line"].to_pylist() == [9]
+
+
+def test_a_job_whose_wait_is_unknown_bounds_the_makespan_by_its_submission() -> None:
+    rest = "-1 -1 -1 -1 -1 -1 1 1 1 -1 -1 -1 -1 -1"
+    rows = [f"1 10 5 20 {rest}", f"2 30 -1 500 {rest}", f"3 900 -1 -1 {rest}"]
+    made = stats(import_bytes(Importer, {"log.swf": "\n".join([*rows, ""]).encode()}))
+    assert (made["makespan_s"], made["makespan_at_least"]) == (30 + 500 - 10, True)
+    made = stats(import_bytes(Importer, {"log.swf": f"{rows[0]}\n".encode()}))
+    assert (made["makespan_s"], made["makespan_at_least"]) == (25, False)
