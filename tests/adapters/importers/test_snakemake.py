@@ -285,3 +285,28 @@ def test_only_benchmarks_are_taken_for_benchmarks(rotameter_shared):
             mine = Importer().sniff(Head(file.name, file.head, file.path)) >= 0.5
             assert mine == (path.parent.name == "snakemake_benchmark"), path
             assert not mine or sniff(file)[0][1] == "snakemake", path
+
+
+@pytest.mark.parametrize(
+    ("seconds", "clock", "agree"),
+    [
+        ("12.9", "0:00:12", True),
+        ("12.6", "0:00:13", True),
+        ("90061.2", "1 day, 1:01:01", True),
+        ("NA", "0:00:12", True),
+        ("12.9", "NA", True),
+        ("12.9", "0:02:12", False),
+        ("7200", "0:02:00", False),
+    ],
+)
+def test_two_durations_that_differ_are_said_once(seconds: str, clock: str, agree: bool) -> None:
+    data = "s\th:m:s\tmax_rss\n" + f"{seconds}\t{clock}\t1.0\n" * 2
+    trace = import_bytes(Importer, {"a.tsv": data.encode()})
+    said = [text for text in trace.warnings if "do not say the same" in text]
+    assert (
+        said == []
+        if agree
+        else said == ["s and h:m:s of a row do not say the same: s is taken (2 times)"]
+    )
+    wall = 12.0 if seconds == "NA" else float(seconds)
+    assert trace.table("tasks")["wall_s"].to_pylist() == [wall, wall]

@@ -26,6 +26,7 @@ _LITERAL_CHARS = 1 << 16
 _KEPT = 200
 _PAIR = re.compile(r"'([^']{1,80})': (?:'([^']{0,200})'|([-\w.+]{1,40}))")
 _CLOCK = re.compile(r"(?:(\d{1,6}) days?, )?(\d{1,9}):(\d\d):(\d\d)(?:\.\d+)?")
+_APART_S = 1.0  # h:m:s is s without its fraction
 RESOURCES = {
     "requested_gpus": ("gpu", "gpus", "nvidia_gpu"),
     "requested_nodes": ("nodes", "_nodes"),
@@ -153,8 +154,10 @@ def make(record: Mapping[str, Any], warn: Warn) -> dict[str, Any]:
         If it does not even say how long the job took.
     """
     wall = amount(record.get("s"))
-    if wall is None:
-        wall = _clock(record.get("h:m:s"))
+    clock = _clock(record.get("h:m:s"))
+    if wall is not None and clock is not None and abs(wall - clock) > _APART_S:
+        warn("s and h:m:s of a row do not say the same: s is taken")
+    wall = clock if wall is None else wall
     if wall is None:
         raise ValueError("no duration: neither s nor h:m:s")
     value = _measured(record, warn)
