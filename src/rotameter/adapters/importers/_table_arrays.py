@@ -55,7 +55,7 @@ class Arrays:
             return chunk
         rows = np.flatnonzero(keep)
         columns = {name: column.take(pa.array(rows)) for name, column in chunk.columns.items()}
-        return Chunk([chunk.lines[row] for row in rows], columns)
+        return Chunk([chunk.lines[row] for row in rows.tolist()], columns)
 
     def finish(self) -> str:
         """Count the parents, now that all parts were seen; say why some are refused, if any."""
