@@ -359,7 +359,8 @@ class Gate(SchedulerPlugin):
         for worker, room in self.books.rooms.items():
             ws = self._workers[worker]
             strangers = self._strangers.get(worker) or {}
-            self._let_secede(ws)
+            if ws.long_running:
+                self._let_secede(ws)
             room.open = ws in self.scheduler.running
             room.strangers = len(strangers)
             # What they need is not known better than by the most that their like has used.
