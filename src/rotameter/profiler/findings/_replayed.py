@@ -48,6 +48,7 @@ def by_replay(
     how: str = "",
     widen: tuple[float, float] = (1.0, 1.0),
     most_s: float = float("inf"),
+    saving: Saving | None = None,
 ) -> Cost | None:
     """Price changes by replay.
 
@@ -68,13 +69,16 @@ def by_replay(
         about the change itself leaves open.
     most_s : float
         The cost is never more than that.
+    saving : Saving, optional
+        What the replay says of ``changes``, where that is known already.
 
     Returns
     -------
     Cost or None
         None where the cause costs next to nothing.
     """
-    saving = tools.replay.saving(*changes) if tools.replay is not None else None
+    if saving is None and tools.replay is not None:
+        saving = tools.replay.saving(*changes)
     if saving is None or saving.mid_s is None:
         why = "there is no replay of the run" if saving is None else saving.how
         return at_most(seen, bound_s, f"{bound_how}; at most that: {why}")

@@ -31,7 +31,6 @@ from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
-    from rotameter.profiler.replaying.changes import Change
     from rotameter.profiler.replaying.model import Model
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Floats, Mask
@@ -198,18 +197,23 @@ def _for_more_work(
     seen: View, tools: Tools, long: Mask, usual: Floats, computed: str
 ) -> _Remedy | None:
     """Price the same work in pieces like the others, or begun first, whichever is advised."""
+    if tools.replay is not None and tools.replay.in_vain(Scale(long, "all", 0.0)):
+        return None
     which = np.flatnonzero(long)
     median = float(usual[which[0]])
     most = max(2, min(MOST_PIECES, MOST_NODES // len(which)))
     pieces = int(np.clip(round(float(np.median(seen.wall[which])) / median), 2, most))
     group = comparable(seen) & (seen.group == seen.group[which[0]])
     ahead = (Unpin(group), _First(long))
-    split, first = (_saves(tools, *change) for change in ((Split(long, pieces),), ahead))
+    cut = (Split(long, pieces),)
+    priced = [tools.replay.saving(*way) if tools.replay else None for way in (cut, ahead)]
+    split, first = (max(0.0, (one.mid_s or 0.0) if one else 0.0) for one in priced)
     begin = first >= EASY_SHARE * split > 0.0
     cost = by_replay(
         seen,
         tools,
-        *(ahead if begin else (Split(long, pieces),)),
+        *(ahead if begin else cut),
+        saving=priced[begin],
         bound_s=float((seen.wall - usual)[long].max()),
         bound_how="the extra time of the longest",
         how="as if it had begun first" if begin else f"as if its work were done in {pieces} pieces",
@@ -229,11 +233,6 @@ def _for_more_work(
         change = f"client.map(f, pieces_of(item))  # the long one in some {pieces} pieces"
     apply = dict(_APPLY) if begin else dict(reversed(_APPLY.items()))
     return _Remedy(cost, advice, change, apply)
-
-
-def _saves(tools: Tools, *changes: Change) -> float:
-    saving = tools.replay.saving(*changes) if tools.replay is not None else None
-    return max(0.0, (saving.mid_s or 0.0) if saving is not None else 0.0)
 
 
 def _within_a_task(seen: View, cost: Cost, task_s: float) -> Cost:

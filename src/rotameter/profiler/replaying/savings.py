@@ -187,7 +187,7 @@ class Replayer:
             return Saving(None, None, None, None, _NOTHING)
         model, base_s = done.model, done.schedule.makespan_s
         other = _changed(model, changes)
-        if model.n >= SCREENED_NODES and (none := self._off_the_chain(done, other)) is not None:
+        if (none := self._off_the_chain(done, other)) is not None:
             return none
         # What the replay is too long (or short) in all, a saving is in proportion.
         unit = done.recorded_s / base_s if base_s > 0 else 1.0
@@ -219,8 +219,20 @@ class Replayer:
             len(spread),
         )
 
+    def in_vain(self, *changes: Change) -> bool:
+        """Say, without a replay, that changes of durations save next to nothing.
+
+        Only of runs so large that a replay takes long; others are always replayed.
+        """
+        done = self.replay
+        if done is None or done.model.n < SCREENED_NODES:
+            return False
+        return self._off_the_chain(done, _changed(done.model, changes)) is not None
+
     def _off_the_chain(self, done: Replay, other: Model) -> Saving | None:
         """Give a saving of nothing where the change leaves the critical chain nearly as it is."""
+        if done.model.n < SCREENED_NODES:
+            return None
         if self._chain is None:
             self._chain = chain(done.model, done.schedule)
         most = taken_s(done.model, other, self._chain)
