@@ -132,13 +132,13 @@ def _ratio(
 @bench("dask_10ms_2x1", issue=2, target="<= 1.02")
 def gil_two_processes(context: Context) -> Result:
     """800 GIL-bound tasks of 10 ms on 2 workers of 1 thread."""
-    return _ratio(2, 1, None, 800, 0.010, 1.02)
+    return _ratio(2, 1, None, 800, 0.010, 1.02, rounds=75 if context.full else 15)
 
 
 @bench("dask_10ms_1x2", issue=2, target="<= 1.02")
 def gil_two_threads(context: Context) -> Result:
     """800 GIL-bound tasks of 10 ms on 1 worker of 2 threads."""
-    return _ratio(1, 2, None, 800, 0.010, 1.02)
+    return _ratio(1, 2, None, 800, 0.010, 1.02, rounds=75 if context.full else 15)
 
 
 @bench("dask_empty_saturation_default", issue=2, target="<= 1.08")
@@ -150,4 +150,4 @@ def empty_default(context: Context) -> Result:
 @bench("dask_empty_saturation_inf", issue=2, target="<= 1.08")
 def empty_unlimited(context: Context) -> Result:
     """1,500 empty tasks, no queuing."""
-    return _ratio(2, 1, float("inf"), 1500, 0.0, 1.08, rounds=61)
+    return _ratio(2, 1, float("inf"), 1500, 0.0, 1.08, rounds=151 if context.full else 61)
