@@ -56,6 +56,16 @@ def test_a_broken_line_is_refused_with_its_number():
     assert any("1 of 4 records were refused" in word for word in trace.warnings)
 
 
+def test_a_log_is_known_by_its_header_where_its_few_jobs_are_cut(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"; Version: 2.2\n1 0 10 0 4 -1 -1 4 3600 -1 1 3 1 -1 1 -1 -1 -1\n2 5 1\n")
+    trace = rotameter.open(path)
+    assert trace.meta["engine"] == "swf" and len(trace.tasks) == 1
+    path.write_bytes(b"; Version: 2.2\n1 0 10 0 4\n2 5 10 0 4\n")
+    with pytest.raises(BadInput, match="not 18 numbers"):
+        rotameter.open(path)
+
+
 def test_suspended_jobs_have_no_outcome():
     (row,) = rows(b"1 0 10 5 4 -1 -1 4 3600 -1 2 3 1 -1 1 -1 -1 -1\n")
     assert row["outcome"] == "unknown"

@@ -12,7 +12,7 @@ import rotameter
 from rotameter.adapters.importers import walking
 from rotameter.adapters.importers.rundirs import SMALL_FILES
 from rotameter.adapters.importers.walking import Unread, files_below
-from rotameter.errors import BadInput
+from rotameter.errors import BadInput, TraceNotFound
 
 JOBS = "JobID|State|Elapsed\n{}|COMPLETED|00:01:40\n"
 TRACE = (
@@ -143,3 +143,20 @@ def test_order_hidden_and_links(tmp_path):
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
     found = [path.relative_to(tmp_path).as_posix() for path in files_below(tmp_path, Unread())]
     assert found == ["e", "l.txt", "a/y", "b/x"]
+
+
+def test_a_pattern(tmp_path, lock):
+    put(tmp_path / "a/one.psv", JOBS.format(1))
+    lock(put(tmp_path / "b/two.psv", JOBS.format(2)).parent)
+    put(tmp_path / "c/three.txt", JOBS.format(3))
+    for pattern in ("*/*.psv", "**/*.psv"):
+        trace = rotameter.open(tmp_path / pattern)
+        assert "b (Permission denied)" in said(trace)
+    assert not any("cannot be read" in w for w in rotameter.open(tmp_path / "a/*").warnings)
+
+
+def test_a_pattern_through_nothing_else(tmp_path, lock):
+    lock(put(tmp_path / "b/two.psv", JOBS.format(2)).parent)
+    with pytest.raises(TraceNotFound, match="no such file") as caught:
+        rotameter.open(tmp_path / "*/*.txt")
+    assert "Permission denied" in str(caught.value.hint)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import glob
 import hashlib
 import os
 import stat
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rotameter import plugins
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN, InputFile, open_members
-from rotameter.adapters.importers.walking import Unread, files_below
+from rotameter.adapters.importers.walking import Unread, files_below, matching
 from rotameter.errors import (
     BadInput,
     InputError,
@@ -238,11 +237,10 @@ def _expand(
         elif path.exists():
             found = [_seekable(path)]
         else:
-            found = sorted(
-                Path(p) for p in glob.glob(str(path), recursive=True) if os.path.isfile(p)
-            )
+            found = matching(path, unread)
             if not found:
-                raise TraceNotFound(f"no such file or folder: {path}", hint="check the path")
+                why = "; ".join(unread.words()) or "check the path"
+                raise TraceNotFound(f"no such file or folder: {path}", hint=why)
         if len(found) > _FILES_LIMIT:
             raise BadInput(f"{path} holds {len(found):,} files: refused", hint="name a part of it")
         for one in found:

@@ -51,11 +51,12 @@ class Importer:
         """Look for ``;`` header lines and rows of 18 numbers."""
         lines = [line for line in head.text.split("\n")[:-1] or [head.text] if line.strip()]
         rows = [line.split() for line in lines if not line.lstrip().startswith(";")]
-        if not rows:
-            known = (b"; Version:", b"MaxJobs", b"UnixStartTime")
-            return 0.8 if lines and any(word in head.data for word in known) else 0.0
         good = sum(len(row) == _FIELDS and _numbers(row) is not None for row in rows[:50])
-        return 0.9 if good >= 0.8 * len(rows[:50]) else 0.0
+        if rows and good >= 0.8 * len(rows[:50]):
+            return 0.9
+        named = any(_HEADER.match(line.strip()) for line in lines)
+        known = any(word in head.data for word in (b"; Version:", b"MaxJobs", b"UnixStartTime"))
+        return 0.8 if named and known else 0.0
 
     def read(self, file: InputFile, build: Builder, **options: Any) -> None:
         """Read one log."""

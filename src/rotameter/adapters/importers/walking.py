@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import glob
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 from rotameter.errors import BadInput
 from rotameter.units import many
 
-__all__ = ["Unread", "entries", "files_below", "readable"]
+__all__ = ["Unread", "entries", "files_below", "matching", "readable"]
 
 _SHOWN = 3
 
@@ -82,6 +84,18 @@ def files_below(folder: Path, unread: Unread, skip: Iterable[str] = ()) -> Itera
             except OSError as error:
                 unread.add(entry.path, error.strerror)
         waiting += reversed(below)
+
+
+def matching(pattern: Path, unread: Unread) -> list[Path]:
+    """Give the files that a pattern means, in order of name; folders it goes through are noted."""
+    for folder in pattern.parents:
+        if glob.has_magic(str(folder)):
+            for place in glob.glob(f"{folder}{os.sep}", recursive=True):
+                below = place.rstrip(os.sep)
+                if not os.access(below, os.R_OK | os.X_OK):
+                    unread.add(below, os.strerror(errno.EACCES))
+    found = glob.glob(str(pattern), recursive=True)
+    return sorted(Path(place) for place in found if os.path.isfile(place))
 
 
 def readable(path: Path) -> None:
