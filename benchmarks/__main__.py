@@ -29,6 +29,7 @@ _MODULES = (
     "rows_planted",
     "rows_sizing",
     "rows_sizing_fresh",
+    "rows_sizing_time",
     "rows_swap",
     "rows_allocate",
     "rows_allocate_faults",

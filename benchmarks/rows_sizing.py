@@ -250,7 +250,7 @@ def recovery(context: Context) -> Result:
         work = _work(needed_shared(context), name)
         allocator = make_allocator("default", 64 * GB)
         cost = []
-        for at, need in enumerate(work.need_bytes.tolist()):
+        for at, need in enumerate(work.need.tolist()):
             task = Task(str(at), "g")
             had = float(allocator.request(task).memory_bytes)  # type: ignore[union-attr]
             spent = had
@@ -262,7 +262,7 @@ def recovery(context: Context) -> Result:
             allocator.observe(Record(str(at), "g", "ok", {"memory_bytes": need}, wall_s=500.0))
             cost.append(need / spent)
         smooth = np.array([np.median(cost[k : k + 5]) for k in range(len(cost) - 5)])
-        level = np.abs(np.diff([np.median(work.need_bytes[k : k + 9]) for k in range(1990)]))
+        level = np.abs(np.diff([np.median(work.need[k : k + 9]) for k in range(1990)]))
         for shift in np.flatnonzero(level > 3 * GB)[::1].tolist():
             begin = shift + 5
             settled = np.flatnonzero(smooth[begin:] >= 0.8)
@@ -294,7 +294,7 @@ def oom(context: Context) -> Result:
         work = _work(needed_shared(context), name)
         allocator: Any = make_allocator("default", cap_of(name))
         largest: dict[str, float] = {}
-        for at, need in enumerate(work.need_bytes.tolist()):
+        for at, need in enumerate(work.need.tolist()):
             group = work.groups[work.group[at]]
             task = Task(str(at), group)
             had = float(allocator.request(task).memory_bytes)
@@ -334,14 +334,14 @@ def _advised(work: Any) -> dict[str, float]:
     bound = asked = given = 0.0
     for at in range(half, len(work)):
         one = advised.get(work.groups[work.group[at]])
-        if one is None or one.request_bytes is None or one.kill_interval is None:
+        if one is None or one.request is None or one.kill_interval is None:
             continue
-        killed = work.need_bytes[at] > one.request_bytes
+        killed = work.need[at] > one.request
         kills += killed
         bound += one.kill_interval[1]
-        if not np.isnan(work.asked_bytes[at]):
-            held = _held((one.request_bytes, *one.retry_bytes), float(work.need_bytes[at]))
-            asked += float(work.asked_bytes[at] * work.wall_s[at])
+        if not np.isnan(work.asked[at]):
+            held = _held((one.request, *one.retries), float(work.need[at]))
+            asked += float(work.asked[at] * work.wall_s[at])
             given += float(held * work.wall_s[at])
     return {"kills": kills, "bound": bound, "asked": asked, "given": given}
 

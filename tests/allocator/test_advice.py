@@ -30,21 +30,21 @@ def work(needs: list[float], **more: Any) -> Workload:
 
 def test_the_largest_with_headroom_where_few_runs_are_known() -> None:
     (made,) = advise(work([2.0] + [1.0] * 9), headroom=0.5)
-    assert made.request_bytes == pytest.approx(3 * GB)
+    assert made.request == pytest.approx(3 * GB)
     assert made.kill_ratio == 0 and made.kill_interval is not None
     assert made.kill_interval[1] == pytest.approx(0.3085, abs=1e-3)
-    assert made.retry_bytes == (6 * GB, 12 * GB)
+    assert made.retries == (6 * GB, 12 * GB)
 
 
 def test_a_rare_large_need_is_left_to_a_retry_where_the_user_accepts_it() -> None:
     needs = [1.0] * 995 + [40.0] * 5
     (made,) = advise(work(needs), max_kill=0.01)
-    assert made.request_bytes == pytest.approx(1.1 * GB)
+    assert made.request == pytest.approx(1.1 * GB)
     assert made.kill_ratio == pytest.approx(0.005)
     low, high = made.kill_interval or (0, 0)
     assert low < 0.005 < high < 0.012
     (made,) = advise(work(needs), max_kill=0.0)
-    assert made.request_bytes == pytest.approx(44 * GB)
+    assert made.request == pytest.approx(44 * GB)
 
 
 @pytest.mark.parametrize(
@@ -57,25 +57,25 @@ def test_a_rare_large_need_is_left_to_a_retry_where_the_user_accepts_it() -> Non
 )
 def test_what_does_not_carry_a_request_is_kept(needs: Any, more: Any, word: str) -> None:
     (made,) = advise(work(needs, **more))
-    assert made.request_bytes is None and made.retry_bytes == () and word in made.keep
+    assert made.request is None and made.retries == () and word in made.keep
 
 
 def test_what_grew_while_it_was_seen_is_expected_to_grow_once_more() -> None:
     grows = [1.0 + 0.01 * k for k in range(40)]
     (made,) = advise(work(grows), headroom=0.1)
     (flat,) = advise(work(grows[::-1]), headroom=0.1)
-    assert flat.request_bytes == pytest.approx(1.1 * 1.39 * GB)
-    assert made.request_bytes == pytest.approx(1.1 * 1.39 * GB * 1.17, rel=0.01)
+    assert flat.request == pytest.approx(1.1 * 1.39 * GB)
+    assert made.request == pytest.approx(1.1 * 1.39 * GB * 1.17, rel=0.01)
 
 
 def test_what_was_killed_with_so_much_asks_for_more() -> None:
     (made,) = advise(work([1.0] * 9, killed=((0, 4 * GB),)))
-    assert made.request_bytes == pytest.approx(4.4 * GB)
+    assert made.request == pytest.approx(4.4 * GB)
 
 
 def test_nothing_is_beyond_the_largest_machine() -> None:
-    (made,) = advise(work([30.0] * 9), machine_bytes=32 * GB)
-    assert made.request_bytes == 32 * GB and made.retry_bytes == ()
+    (made,) = advise(work([30.0] * 9), most=32 * GB)
+    assert made.request == 32 * GB and made.retries == ()
 
 
 def test_the_group_that_holds_most_comes_first() -> None:
@@ -104,7 +104,7 @@ def test_peaks_of_a_trace_at_the_limit_or_of_a_page_cache_carry_nothing() -> Non
     dead = {"task_id": "x", "group": "g", "outcome": "oom", "requested_memory_bytes": 3 * 10**9}
     fine = [{**row, "task_id": str(k), "peak_memory_kind": "exact"} for k in range(6)]
     (made,) = advise(from_trace(Trace.from_tables({"tasks": [*fine, dead]})))
-    assert made.request_bytes == pytest.approx(3.3e9)
+    assert made.request == pytest.approx(3.3e9)
 
 
 def test_a_size_known_before_the_run_is_taken_from_the_features() -> None:
@@ -122,18 +122,18 @@ def test_a_size_known_before_the_run_is_taken_from_the_features() -> None:
 def test_held_with_the_request_is_what_trying_it_run_by_run_holds() -> None:
     (made,) = advise(work([1.0] * 995 + [9.0] * 5, asked=np.full(1000, 16 * GB)))
     # The last is enough for the largest that was seen.
-    assert (made.request_bytes, *made.retry_bytes) == (1.1 * GB, 2.2 * GB, 9.9 * GB)
+    assert (made.request, *made.retries) == (1.1 * GB, 2.2 * GB, 9.9 * GB)
     held = 1000 * 1.1 + 5 * (2.2 + 9.9)
-    assert made.advised_gbh == pytest.approx(held / 3600)
-    assert made.asked_gbh == pytest.approx(16_000 / 3600)
-    assert made.used_gbh == pytest.approx((995 + 45) / 3600)
+    assert made.advised_held == pytest.approx(held / 3600)
+    assert made.asked_held == pytest.approx(16_000 / 3600)
+    assert made.used_held == pytest.approx((995 + 45) / 3600)
     assert made.enough_ratios == (0.995, 0.995, 1.0)
 
 
 def test_what_was_not_asked_by_all_is_not_summed() -> None:
     asked = np.array([np.nan] + [2 * GB] * 8)
     (made,) = advise(work([1.0] * 9, asked=asked))
-    assert made.asked_bytes == 2 * GB and made.asked_gbh is None
+    assert made.asked == 2 * GB and made.asked_held is None
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_what_was_not_asked_by_all_is_not_summed() -> None:
     ],
 )  # fmt: skip
 def test_the_reason_says_what_makes_the_request(needs: Any, more: Any, said: str) -> None:
-    (made,) = advise(work(needs, **more), machine_bytes=64 * GB)
+    (made,) = advise(work(needs, **more), most=64 * GB)
     assert said in made.reason
-    assert (made.request_bytes is None) == made.reason.startswith("keep, because")
+    assert (made.request is None) == made.reason.startswith("keep, because")
 
 
 def test_attempts_killed_with_an_unknown_grant_are_told_of() -> None:
@@ -167,9 +167,9 @@ def test_attempts_killed_with_an_unknown_grant_are_told_of() -> None:
     ]  # fmt: skip
     dead = [{"task_id": f"x{k}", "group": "g", "outcome": "oom"} for k in range(3)]
     (made,) = advise(from_trace(Trace.from_tables({"tasks": [*rows, *dead]})))
-    assert (made.killed, made.killed_bytes) == (3, None)
+    assert (made.killed, made.killed_with) == (3, None)
     assert "3 attempts ran out of memory, with how much is not known" in made.reason
-    assert made.request_bytes == pytest.approx(1.1e9)
+    assert made.request == pytest.approx(1.1e9)
 
 
 @pytest.mark.parametrize(("killed", "runs"), [(0, 1), (0, 37), (37, 37), (1, 9), (5, 1000)])
@@ -183,70 +183,70 @@ def test_intervals_are_those_of_scipy(killed: int, runs: int) -> None:
 def test_the_last_retry_holds_all_that_was_seen_up_to_the_machine() -> None:
     needs = [1.0] * 997 + [12.6] * 3
     (made,) = advise(work(needs))
-    assert made.request_bytes == 1.1 * GB
-    assert made.retry_bytes == (2.2 * GB, pytest.approx(13.86 * GB))
-    (made,) = advise(work(needs), machine_bytes=13 * GB)
-    assert made.retry_bytes == (2.2 * GB, 13 * GB)
+    assert made.request == 1.1 * GB
+    assert made.retries == (2.2 * GB, pytest.approx(13.86 * GB))
+    (made,) = advise(work(needs), most=13 * GB)
+    assert made.retries == (2.2 * GB, 13 * GB)
     (made,) = advise(work([1.0] * 9, killed=((0, 4 * GB),)), headroom=0.0)
-    assert made.request_bytes is not None and made.request_bytes > 4 * GB
+    assert made.request is not None and made.request > 4 * GB
 
 
 def test_killed_runs_count_as_what_needs_more_than_they_had() -> None:
     (made,) = advise(work([1.0] * 10, killed=((0, 4 * GB),) * 50))
     # Whether 4.4 GB is enough for the 50 is not known: none of 60, or 50 of them.
-    assert made.request_bytes == pytest.approx(4.4 * GB)
+    assert made.request == pytest.approx(4.4 * GB)
     assert (made.kill_ratio, made.lacking, made.unsure) == (None, 50, 50)
     assert made.kill_interval == (kill_interval(0, 60)[0], kill_interval(50, 60)[1])
     assert made.enough_ratios == (pytest.approx(1 / 6),) * 3
     assert "enough for 50 runs that ran out of memory is not known" in made.reason
-    (made,) = advise(work([1.0] * 10, killed=((0, 4 * GB),) * 50), machine_bytes=4 * GB)
+    (made,) = advise(work([1.0] * 10, killed=((0, 4 * GB),) * 50), most=4 * GB)
     assert made.kill_ratio == pytest.approx(50 / 60) and made.unsure == 0
 
 
 def test_killed_runs_use_up_what_may_be_killed() -> None:
     needs = [1.0] * 995 + [9.0] * 5
     (made,) = advise(work(needs, killed_blind=(0,) * 10))
-    assert made.request_bytes == pytest.approx(9.9 * GB)
+    assert made.request == pytest.approx(9.9 * GB)
     (made,) = advise(work(needs), max_kill=1.0)
-    assert made.request_bytes == pytest.approx(1.1 * GB)
+    assert made.request == pytest.approx(1.1 * GB)
 
 
 def test_of_killed_runs_alone_the_bound_is_told_and_the_guess_is_called_one() -> None:
     blank = work([], group=np.zeros(0, dtype=int), killed=((1, 4 * GB), (1, 2 * GB)))
     (made,) = advise(blank)
-    assert (made.group, made.runs, made.request_bytes, made.most_bytes) == ("train", 0, None, None)
-    assert (made.at_least_bytes, made.guess_bytes) == (4 * GB, 8 * GB)
+    assert (made.group, made.runs, made.request, made.most) == ("train", 0, None, None)
+    assert (made.at_least, made.guess) == (4 * GB, 8 * GB)
     assert made.reason.startswith("more than 4 GB is needed, how much more is not known")
-    assert "a guess to try: 8 GB" in made.reason and made.used_gbh is None
-    (made,) = advise(blank, machine_bytes=4 * GB)
-    assert made.guess_bytes is None and "a machine has 4 GB" in made.reason
+    assert "a guess to try: 8 GB" in made.reason and made.used_held is None
+    (made,) = advise(blank, most=4 * GB)
+    assert made.guess is None and "a machine has 4 GB" in made.reason
 
 
 def test_what_was_not_enough_is_not_kept() -> None:
     asked = np.full(4, 4 * GB)
     (made,) = advise(work([1.0] * 4, asked=asked, killed=((0, 4 * GB),)))
-    assert made.request_bytes is None and made.at_least_bytes == 4 * GB
+    assert made.request is None and made.at_least == 4 * GB
     assert "more than 4 GB is needed by some runs" in made.reason
 
 
 def test_nothing_is_added_to_an_upper_bound() -> None:
     bound = np.arange(10) == 9
     (made,) = advise(work([1.0] * 9 + [3.95], asked=np.full(10, 4 * GB), at_most=bound))
-    assert made.request_bytes == 4 * GB and made.kill_ratio == 0
+    assert made.request == 4 * GB and made.kill_ratio == 0
     (made,) = advise(work([1.0] * 9 + [3.0], at_most=bound))
-    assert made.request_bytes == 3 * GB
+    assert made.request == 3 * GB
     assert "used at most 3 GB; 1 peak is as large" in made.reason
     (made,) = advise(work([3.0] * 9 + [3.1], at_most=bound))
-    assert made.request_bytes == pytest.approx(3.3 * GB)
+    assert made.request == pytest.approx(3.3 * GB)
     assert "used 3 GB, those with an upper bound aside; 10 % is added" in made.reason
 
 
 def test_no_request_is_below_the_floor() -> None:
     (made,) = advise(work([0.015] * 9))
-    assert (made.request_bytes, made.retry_bytes) == (256e6, (512e6, 1024e6))
+    assert (made.request, made.retries) == (256e6, (512e6, 1024e6))
     assert "256 MB at least: less saves nothing" in made.reason
-    (made,) = advise(work([0.015] * 9), floor_bytes=0)
-    assert made.request_bytes == pytest.approx(16.5e6) and "at least" not in made.reason
+    (made,) = advise(work([0.015] * 9), floor=0)
+    assert made.request == pytest.approx(16.5e6) and "at least" not in made.reason
     (made,) = advise(work([1.0] * 9))
     assert "at least" not in made.reason
 
@@ -273,12 +273,12 @@ def test_what_came_from_a_cache_is_a_need_and_holds_nothing() -> None:
         for k in range(6)
     ]
     (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
-    assert made.runs == 6 and made.request_bytes == pytest.approx(1.1e9)
-    assert (made.used_gbh, made.asked_gbh, made.advised_gbh) == (None, None, None)
+    assert made.runs == 6 and made.request == pytest.approx(1.1e9)
+    assert (made.used_held, made.asked_held, made.advised_held) == (None, None, None)
     rows.append(ok("1", 3 * 10**9, attempt=2, requested_memory_bytes=4 * 10**9))
     (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
-    assert (made.runs, made.most_bytes) == (6, 3e9)
-    assert made.used_gbh == pytest.approx(3 / 3600)
+    assert (made.runs, made.most) == (6, 3e9)
+    assert made.used_held == pytest.approx(3 / 3600)
 
 
 def test_an_execution_of_which_several_runs_tell_is_one_run() -> None:
@@ -298,5 +298,5 @@ def test_a_lower_bound_of_a_completed_run_is_exceeded() -> None:
     rows = [ok(str(k), 10**9) for k in range(6)]
     rows.append(ok("x", 3 * 10**9, peak_memory_kind="lower_bound"))
     (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
-    assert made.request_bytes == pytest.approx(3.3e9) and made.runs == 6
+    assert made.request == pytest.approx(3.3e9) and made.runs == 6
     assert "a run used at least 3 GB" in made.reason

@@ -154,5 +154,5 @@ def test_a_trace_gives_its_completed_tasks_in_the_order_in_which_they_ended() ->
     ]  # fmt: skip
     deps = [{"task_id": "late", "depends_on": "early"}]
     made = from_trace(Trace.from_tables({"tasks": rows, "deps": deps}))
-    assert made.need_bytes.tolist() == [1e9, 2e9] and made.deps == ((1, 0),)
+    assert made.need.tolist() == [1e9, 2e9] and made.deps == ((1, 0),)
     assert len(from_trace(Trace.from_tables({}))) == 0

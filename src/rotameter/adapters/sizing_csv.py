@@ -152,10 +152,10 @@ def _workload(name: str, kept: list[dict[str, Any]], names: list[str], delimiter
         name=name,
         group=np.array([codes[str(row["task_type"])] for row in kept], dtype=np.int64),
         groups=groups,
-        need_bytes=need,
+        need=need,
         wall_s=column("time_s"),
         size=_column(kept, "input_bytes", delimiter),
-        asked_bytes=asked,
+        asked=asked,
         curve=_curve(kept, names, delimiter),
         at_most=near_limit(need, asked),
     )

@@ -75,7 +75,7 @@ class Evidence:
         What was not enough for each run whose need was never seen, NaN = unknown.
     died : ndarray of float64
         What each attempt had that ran out of memory, NaN = unknown.
-    least_bytes : float
+    least : float
         The largest peak of completed runs that is a lower bound; 0: there is none.
     """
 
@@ -84,7 +84,7 @@ class Evidence:
     asked: Floats
     lacked: Floats
     died: Floats
-    least_bytes: float = 0.0
+    least: float = 0.0
 
     def chance(self, request: float) -> Chance:
         """Count the runs that a request is not enough for.
@@ -109,7 +109,7 @@ class Evidence:
         )
 
     @property
-    def asked_bytes(self) -> float | None:
+    def typical_asked(self) -> float | None:
         """What the completed runs asked for (the middle one), if known."""
         return None if np.isnan(self.asked).all() else float(np.nanmedian(self.asked))
 

@@ -102,7 +102,7 @@ class _Trial:
                 zip(work.group.tolist(), work.size.tolist(), strict=True)
             )
         ]
-        self.need, self.wall = work.need_bytes.tolist(), work.wall_s.tolist()
+        self.need, self.wall = work.need.tolist(), work.wall_s.tolist()
         self._spent = 0
 
     def ask(self, at: int, view: View | None = None) -> float | None:
@@ -154,7 +154,7 @@ def teach(allocator: Any, work: Workload, *, sizes: bool = False) -> None:
     >>> made.request(Task("a", "g")).memory_bytes > 5e9
     True
     """
-    for at, need in enumerate(work.need_bytes.tolist()):
+    for at, need in enumerate(work.need.tolist()):
         size = float(work.size[at])
         record = Record(
             f"before-{at}", work.groups[work.group[at]], "ok", {MEMORY: need},

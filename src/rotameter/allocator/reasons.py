@@ -1,10 +1,11 @@
-"""Plain words for why a group should ask for so much memory, or keep what it asks for."""
+"""Plain words for why a group should ask for so much, or keep what it asks for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rotameter.units import format_bytes, format_number, many
+from rotameter.allocator.resources import MEMORY, TIME, Resource
+from rotameter.units import format_number, many
 
 __all__ = ["Basis", "why"]
 
@@ -19,8 +20,8 @@ class Basis:
     Attributes
     ----------
     runs, over : int
-        Completed tasks whose use is known; those that needed more than ``base_bytes``.
-    base_bytes : float
+        Completed tasks whose use is known; those that needed more than ``base``.
+    base : float
         The need that the request holds, before anything is added.
     headroom, growth : float
         Part that is added; factor by which needs grew meanwhile.
@@ -28,62 +29,65 @@ class Basis:
         Runs whose peak is an upper bound only: page cache or other tasks of the process are
         counted; it is as large as the request.
     killed : int
-    killed_bytes : float
-        Attempts that ran out of memory, and the most that one of them had; 0: not known.
-    request_bytes, most_bytes : float
+    killed_with : float
+        Attempts that ran out of it, and the most that one of them had; 0: not known.
+    request, most : float
         What is advised; what the largest machine has, maybe infinite.
     keep : str
         Why nothing is advised.
     aside : int
-        Runs whose upper bound is above ``base_bytes``, and which the request holds all the same.
+        Runs whose upper bound is above ``base``, and which the request holds all the same.
     base_is_bound : bool
-        Whether ``base_bytes`` is an upper bound.
+        Whether ``base`` is an upper bound.
     unsure : int
-        Runs that ran out of memory and of which it is not known whether the request is enough.
-    floor_bytes : float
+        Runs that ran out of it and of which it is not known whether the request is enough.
+    floor : float
         Least that is advised, where that decides; else 0.
-    top_bytes : float
+    top : float
         What holds all that was seen, and is more than what was not enough.
-    asked_bytes : float
+    asked : float
         What the completed runs asked for (the middle one); 0: not known.
-    least_bytes : float
+    least : float
         The largest peak of completed runs that is a lower bound; 0: there is none.
+    resource : Resource
+        What is asked for, in whose unit all amounts are.
     """
 
     runs: int
     over: int
-    base_bytes: float
+    base: float
     headroom: float
     growth: float
     counted: int
     at_limit: int
     killed: int
-    killed_bytes: float
-    request_bytes: float
-    most_bytes: float
+    killed_with: float
+    request: float
+    most: float
     keep: str
     aside: int = 0
     base_is_bound: bool = False
     unsure: int = 0
-    floor_bytes: float = 0.0
-    top_bytes: float = 0.0
-    asked_bytes: float = 0.0
-    least_bytes: float = 0.0
+    floor: float = 0.0
+    top: float = 0.0
+    asked: float = 0.0
+    least: float = 0.0
+    resource: Resource = MEMORY
 
     @property
-    def at_least_bytes(self) -> float | None:
+    def at_least(self) -> float | None:
         """What is known not to be enough, where nothing is advised and to keep it would not do."""
-        asked = 0 < self.asked_bytes <= self.killed_bytes
-        known = self.keep and self.killed_bytes and (asked or not self.runs)
-        return max(self.killed_bytes, self.least_bytes) if known else None
+        asked = 0 < self.asked <= self.killed_with
+        known = self.keep and self.killed_with and (asked or not self.runs)
+        return max(self.killed_with, self.least) if known else None
 
     @property
-    def guess_bytes(self) -> float | None:
+    def guess(self) -> float | None:
         """What to try where nothing but a lower bound is known: twice as much."""
-        least = self.at_least_bytes
-        if least is None or least >= self.most_bytes:
+        least = self.at_least
+        if least is None or least >= self.most:
             return None
-        return min(2 * least, self.most_bytes)
+        return min(2 * least, self.most)
 
 
 def why(basis: Basis) -> str:
@@ -96,23 +100,25 @@ def why(basis: Basis) -> str:
     >>> why(Basis(3, 0, 2e9, 0.1, 1.0, 0, 0, 1, 4e9, 4.4e9, 64e9, "fewer than 5 runs"))
     'keep, because fewer than 5 runs (3 runs); 1 attempt ran out of memory with 4 GB'
     """
-    ran_out = _ran_out(basis)
+    resource, ran_out = basis.resource, _ran_out(basis)
     if basis.keep:
         return _kept(basis, ran_out)
     # A failure decides where the request would else not be above it.
-    if ran_out and basis.killed_bytes >= basis.base_bytes * basis.growth:
+    if ran_out and basis.killed_with >= basis.base * basis.growth:
         parts = [f"{ran_out}, so more than that is asked for", _base(basis, added=False)]
     else:
         parts = [_base(basis), _grew(basis), ran_out]
     if basis.unsure:
         runs = many(basis.unsure, "run")
-        parts.append(f"whether it is enough for {runs} that ran out of memory is not known")
-    if basis.least_bytes > basis.base_bytes:
-        parts.append(f"a run used at least {format_bytes(basis.least_bytes)}")
-    if basis.floor_bytes:
-        parts.append(f"{format_bytes(basis.floor_bytes)} at least: less saves nothing")
-    if basis.request_bytes >= basis.most_bytes:
-        parts.append(f"no more than a machine's {format_bytes(basis.most_bytes)}")
+        parts.append(
+            f"whether it is enough for {runs} that ran out of {resource.ran_out} is not known"
+        )
+    if basis.least > basis.base:
+        parts.append(_least(basis))
+    if basis.floor:
+        parts.append(f"{resource.text(basis.floor)} at least: less saves nothing")
+    if basis.request >= basis.most:
+        parts.append(f"no more than {resource.room} {resource.text(basis.most)}")
     parts += _bounds(basis)
     return "; ".join(part for part in parts if part)
 
@@ -120,42 +126,53 @@ def why(basis: Basis) -> str:
 def _ran_out(basis: Basis) -> str:
     if not basis.killed:
         return ""
-    said = f"{many(basis.killed, 'attempt')} ran out of memory"
-    if not basis.killed_bytes:
+    said = f"{many(basis.killed, 'attempt')} ran out of {basis.resource.ran_out}"
+    if not basis.killed_with:
         return f"{said}, with how much is not known"
     up_to = "up to " if basis.killed > 1 else ""
-    return f"{said} with {up_to}{format_bytes(basis.killed_bytes)}"
+    return f"{said} with {up_to}{basis.resource.text(basis.killed_with)}"
 
 
 def _kept(basis: Basis, ran_out: str) -> str:
-    least, guess = basis.at_least_bytes, basis.guess_bytes
+    least, guess, text = basis.at_least, basis.guess, basis.resource.text
     runs = f" ({many(basis.runs, 'run')})" if basis.runs else ""
     if least is None:
         said = [f"keep, because {basis.keep}{runs}", ran_out]
     else:
         some = " by some runs" if basis.runs else ""
-        more = f"more than {format_bytes(least)} is needed{some}, how much more is not known"
+        more = f"more than {text(least)} is needed{some}, how much more is not known"
         said = [f"{more}, because {basis.keep}{runs}", ran_out]
-        said += [] if guess is None else [f"a guess to try: {format_bytes(guess)}"]
-        if least >= basis.most_bytes:
-            said.append(f"a machine has {format_bytes(basis.most_bytes)}")
+        said += [] if guess is None else [f"a guess to try: {text(guess)}"]
+        if least >= basis.most:
+            said.append(basis.resource.has(basis.most))
     return "; ".join(part for part in [*said, *_bounds(basis)] if part)
 
 
 def _base(basis: Basis, *, added: bool = True) -> str:
-    used = ("at most " if basis.base_is_bound else "") + format_bytes(basis.base_bytes)
+    used = ("at most " if basis.base_is_bound else "") + basis.resource.text(basis.base)
+    did, largest = basis.resource.used, basis.resource.largest
     added = added and not basis.base_is_bound
     more = f"; {_percent(basis.headroom)} is added" if basis.headroom and added else ""
     if not basis.over:
         aside = ", those with an upper bound aside" if basis.aside else ""
-        return f"the largest of {many(basis.runs, 'run')} used {used}{aside}{more}"
+        return f"the {largest} of {many(basis.runs, 'run')} {did} {used}{aside}{more}"
     others = "the other runs" if basis.over == 1 else "the others run"
-    most = f"all but {basis.over:,} of {many(basis.runs, 'run')} used {used} or less"
+    most = f"all but {basis.over:,} of {many(basis.runs, 'run')} {did} {used} or less"
     return f"{most}{more}; {others} again with more"
+
+
+def _least(basis: Basis) -> str:
+    if basis.resource is TIME:
+        return f"an attempt that was pre-empted or lost had taken {TIME.text(basis.least)} by then"
+    return f"a run used at least {basis.resource.text(basis.least)}"
 
 
 def _bounds(basis: Basis) -> list[str]:
     """Say how many peaks are upper bounds, and why they are."""
+    if basis.resource is TIME:
+        at_limit = many(basis.at_limit, "run ended at its limit", "runs ended at their limit")
+        told = basis.at_limit and not basis.keep
+        return [f"{at_limit}, nothing is added to that"] if told else []
     made = []
     if basis.counted:
         verb = "includes" if basis.counted == 1 else "include"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import View
 
-__all__ = ["from_trace", "of_unknown_state"]
+__all__ = ["from_trace", "of_unknown_state", "sizes_of", "unmet_of", "usable"]
 
 
 def from_trace(trace: Trace, name: str = "") -> Workload:
@@ -39,7 +39,9 @@ def from_trace(trace: Trace, name: str = "") -> Workload:
     from rotameter.profiler.view import lookup, view
 
     seen = view(trace)
-    rows, earlier, notes = _usable(trace, seen)
+    rows, earlier, notes = usable(
+        trace, seen, _fit(seen), seen.number("peak_memory_bytes"), "a peak and a duration"
+    )
     names = (*seen.groups, "(unnamed)")
     group = seen.group % len(names)
     place = np.full(len(seen.task_ids) + 1, -1, dtype=np.int64)
@@ -57,10 +59,10 @@ def from_trace(trace: Trace, name: str = "") -> Workload:
         name=name,
         group=group[rows],
         groups=names,
-        need_bytes=peak[rows],
+        need=peak[rows],
         wall_s=seen.wall[rows],
-        size=_sizes(seen.tasks["features"], len(seen.tasks))[rows],
-        asked_bytes=asked[rows],
+        size=sizes_of(seen)[rows],
+        asked=asked[rows],
         deps=tuple(zip(one[both].tolist(), two[both].tolist(), strict=True)),
         at_most=near_limit(peak, asked)[rows] | (seen.peak_kinds[rows] == "upper_bound"),
         killed=tuple(zip(group[dead[~blind]].tolist(), had[~blind].tolist(), strict=True)),
@@ -73,9 +75,21 @@ def from_trace(trace: Trace, name: str = "") -> Workload:
     )
 
 
-def _usable(trace: Trace, seen: View) -> tuple[Codes, Mask, tuple[str, ...]]:
-    """Give attempts that show a need, in order; which are of an earlier run; what is assumed."""
-    fit = _fit(seen)
+def usable(
+    trace: Trace, seen: View, fit: Mask, need: Floats, what: str
+) -> tuple[Codes, Mask, tuple[str, ...]]:
+    """Give attempts that show a need, in order; which are of an earlier run; what is assumed.
+
+    Parameters
+    ----------
+    trace : Trace
+    seen : View
+    fit : ndarray of bool
+        Attempts that would show a need, had they completed.
+    need : ndarray of float64
+    what : str
+        What is known of these, in words.
+    """
     # One with times was looked up here: its figures are those of the look-up.
     earlier = seen.outcome_in("cached") & np.isnan(seen.started) & np.isnan(seen.ended)
     done = seen.ok.copy()
@@ -83,13 +97,15 @@ def _usable(trace: Trace, seen: View) -> tuple[Codes, Mask, tuple[str, ...]]:
     if _stateless(trace, seen) and fit.any():
         done[:] = True
         told = many(int(fit.sum()), "task")
-        notes = (f"no state is recorded: {told} with a peak and a duration count as completed",)
-    rows = np.concatenate([_once(seen, fit & done, fit & earlier), np.flatnonzero(fit & done)])
+        notes = (f"no state is recorded: {told} with {what} count as completed",)
+    rows = np.concatenate(
+        [_once(seen, fit & done, fit & earlier, need), np.flatnonzero(fit & done)]
+    )
     ended = np.where(earlier[rows], -np.inf, np.nan_to_num(seen.ended[rows], nan=np.inf))
     return rows[np.argsort(ended, kind="stable")], earlier, notes
 
 
-def _once(seen: View, ran: Mask, cached: Mask) -> Codes:
+def _once(seen: View, ran: Mask, cached: Mask, need: Floats) -> Codes:
     """Give the cached attempts of executions that are not on record otherwise, each of them once.
 
     A task that ran is known from its own run; each later run tells of it again, by the same name
@@ -99,11 +115,11 @@ def _once(seen: View, ran: Mask, cached: Mask) -> Codes:
     if not rows.size:
         return rows
     known = set(seen.task[ran].tolist())
-    runs, peak = seen.tasks["run_id"].to_pylist(), seen.number("peak_memory_bytes")
+    runs = seen.tasks["run_id"].to_pylist()
 
     def execution(row: int) -> tuple[str, int, float] | None:
         run = runs[row]
-        return None if run is None else (run, int(seen.group[row]), float(peak[row]))
+        return None if run is None else (run, int(seen.group[row]), float(need[row]))
 
     told = {execution(row) for row in np.flatnonzero(ran).tolist()}
     kept = []
@@ -163,22 +179,40 @@ def _killed(seen: View, rows: Codes) -> tuple[Codes, Floats, list[tuple[int, flo
     granted = np.fmax(seen.number("granted_memory_bytes"), seen.number("requested_memory_bytes"))
     had = np.fmax(granted, peak)[dead]
     had[~(had > 0)] = np.nan
+    return dead, had, unmet_of(seen, rows, seen.number("peak_memory_bytes"), dead, had)
+
+
+def unmet_of(
+    seen: View, rows: Codes, amount: Floats, dead: Codes, had: Floats
+) -> list[tuple[int, float]]:
+    """Give one attempt of each task whose need was not seen later, and the most that it had.
+
+    Parameters
+    ----------
+    seen : View
+    rows : ndarray of int64
+        Attempts that show a need.
+    amount : ndarray of float64
+        What each attempt needed.
+    dead, had : ndarray
+        Attempts that ran out of it, and with how much, NaN = unknown.
+    """
     need = np.full(len(seen.task_ids) + 1, np.nan)
-    need[seen.task[rows]] = seen.number("peak_memory_bytes")[rows]
+    need[seen.task[rows]] = amount[rows]
     most: dict[int, tuple[int, float]] = {}
     for row, amount in zip(dead.tolist(), had.tolist(), strict=True):
         task = int(seen.task[row])
         before = most.get(task, (row, float("nan")))[1]
         most[task] = (row, float(np.fmax(before, amount)))
     met = need[list(most)] > np.nan_to_num([amount for _, amount in most.values()])
-    unmet = [one for one, known in zip(most.values(), met.tolist(), strict=True) if not known]
-    return dead, had, unmet
+    return [one for one, known in zip(most.values(), met.tolist(), strict=True) if not known]
 
 
-def _sizes(features: Any, n: int) -> Floats:
+def sizes_of(seen: View) -> Floats:
     """Give each attempt's ``input_bytes`` among what was known before it ran, NaN = unknown."""
-    if features.null_count == n:
-        return np.full(n, np.nan)
+    features = seen.tasks["features"]
+    if features.null_count == seen.n:
+        return np.full(seen.n, np.nan)
     known = pc.map_lookup(features, pa.scalar("input_bytes"), "last").cast(pa.float64())
     made: Floats = pc.fill_null(known, float("nan")).to_numpy()
     return made

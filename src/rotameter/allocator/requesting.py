@@ -13,14 +13,12 @@ from rotameter.allocator.workload import near_limit
 
 if TYPE_CHECKING:
     from rotameter.allocator.chances import Evidence, Floats
+    from rotameter.allocator.resources import Resource
 
-__all__ = ["FEWEST", "FLOOR_BYTES", "RETRY", "Terms", "basis_of", "steps"]
+__all__ = ["FEWEST", "RETRY", "Terms", "basis_of", "steps"]
 
 FEWEST = 5
 """Runs from which a request is advised."""
-
-FLOOR_BYTES = 256e6
-"""What a core brings along on any node: to ask for less saves nothing, and tiny needs vary most."""
 
 RETRY = 2.0
 
@@ -37,11 +35,13 @@ class Terms:
 
     max_kill: float
     headroom: float
-    floor_bytes: float
-    most_bytes: float
+    floor: float
+    most: float
 
 
-def basis_of(seen: Evidence, sizes: Floats, kinds: Floats | None, terms: Terms) -> Basis:
+def basis_of(
+    seen: Evidence, sizes: Floats, kinds: Floats | None, terms: Terms, resource: Resource
+) -> Basis:
     """Give what a group should ask for, and what makes it that.
 
     Parameters
@@ -52,6 +52,7 @@ def basis_of(seen: Evidence, sizes: Floats, kinds: Floats | None, terms: Terms) 
     kinds : ndarray of str, optional
         How each peak was obtained.
     terms : Terms
+    resource : Resource
     """
     died = seen.most_died
     counted = 0 if kinds is None else int((kinds == "upper_bound").sum())
@@ -72,31 +73,32 @@ def basis_of(seen: Evidence, sizes: Floats, kinds: Floats | None, terms: Terms) 
     else:
         counts_bound = False
     # What was not enough once is not advised, nor is anything after it that is no more than that.
-    least = seen.least_bytes * (1 + terms.headroom)
+    least = seen.least * (1 + terms.headroom)
     if died is not None:
         least = max(least, died * (1 + max(terms.headroom, _MORE)))
     plain = max(added, least)
-    request = float(min(math.ceil(max(plain, terms.floor_bytes)), terms.most_bytes))
+    request = float(min(_up(max(plain, terms.floor), resource.step), terms.most))
     return Basis(
         runs=len(seen.needs),
         over=over,
         aside=aside,
-        base_bytes=base,
+        base=base,
         base_is_bound=counts_bound,
         headroom=terms.headroom,
         growth=growth,
         counted=counted,
         at_limit=int(seen.at_most.sum()) - counted,
         killed=len(seen.died),
-        killed_bytes=died or 0.0,
-        least_bytes=seen.least_bytes,
+        killed_with=died or 0.0,
+        least=seen.least,
         unsure=int((~(seen.lacked >= request)).sum()),
-        floor_bytes=terms.floor_bytes if plain < terms.floor_bytes else 0.0,
-        request_bytes=request,
-        top_bytes=max(most, least),
-        most_bytes=terms.most_bytes,
-        asked_bytes=seen.asked_bytes or 0.0,
-        keep=_keep(seen, sizes),
+        floor=terms.floor if plain < terms.floor else 0.0,
+        request=request,
+        top=max(most, least),
+        most=terms.most,
+        asked=seen.typical_asked or 0.0,
+        keep=_keep(seen, sizes, resource),
+        resource=resource,
     )
 
 
@@ -108,13 +110,19 @@ def steps(basis: Basis) -> tuple[float, ...]:
     Examples
     --------
     >>> from rotameter.allocator.reasons import Basis
-    >>> steps(Basis(1000, 3, 1e9, 0.1, 1.0, 0, 0, 0, 0.0, 1.1e9, math.inf, "", top_bytes=14e9))
+    >>> steps(Basis(1000, 3, 1e9, 0.1, 1.0, 0, 0, 0, 0.0, 1.1e9, math.inf, "", top=14e9))
     (1100000000.0, 2200000000.0, 14000000000.0)
     """
-    first = basis.request_bytes
-    last = max(first * RETRY**2, basis.top_bytes)
-    made = (float(min(math.ceil(one), basis.most_bytes)) for one in (first, first * RETRY, last))
+    first = basis.request
+    last = max(first * RETRY**2, basis.top)
+    step = basis.resource.step
+    made = (float(min(_up(one, step), basis.most)) for one in (first, first * RETRY, last))
     return tuple(dict.fromkeys(made))
+
+
+def _up(amount: float, step: float) -> float:
+    """Give the next whole multiple of a step."""
+    return math.ceil(amount / step) * step
 
 
 def _wanted(seen: Evidence, growth: float, headroom: float) -> Floats:
@@ -139,14 +147,14 @@ def _growth(needs: Floats) -> float:
     return min(max(1.0, late / early), MOST_GROWTH)
 
 
-def _keep(seen: Evidence, sizes: Floats) -> str:
+def _keep(seen: Evidence, sizes: Floats, resource: Resource) -> str:
     """Say why nothing can be advised; empty where something can."""
     if not len(seen.needs):
-        return "no completed run has a known peak"
+        return f"no completed run has a known {resource.shown}"
     if len(seen.needs) < FEWEST:
         return f"fewer than {FEWEST} runs"
     if seen.at_most.all():
-        return "only upper bounds of its use are known"
+        return resource.bounded
     if not np.isnan(sizes).any() and (sizes == sizes[0]).all():
         return "all runs had the same input size"
     return ""

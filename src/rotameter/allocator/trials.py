@@ -69,7 +69,7 @@ def machine_bytes(work: Workload) -> float:
     >>> machine_bytes(Workload("w", np.zeros(1, int), ("g",), one * 90e9, one, one, one)) / 1e9
     128.0
     """
-    most, made = float(work.need_bytes.max(initial=0.0)), 64e9
+    most, made = float(work.need.max(initial=0.0)), 64e9
     while made < most:
         made *= 2
     return made
@@ -163,7 +163,7 @@ def best_in_hindsight(work: Workload) -> float:
         mine = work.group == code
         if not mine.any():
             continue
-        pairs = zip(work.need_bytes[mine].tolist(), work.wall_s[mine].tolist(), strict=True)
+        pairs = zip(work.need[mine].tolist(), work.wall_s[mine].tolist(), strict=True)
         values, weights = grouped(pairs)
         held += cheapest(values, weights).cost * sum(weights)
-    return float(work.need_bytes @ work.wall_s) / held
+    return float(work.need @ work.wall_s) / held

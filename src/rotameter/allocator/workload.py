@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.allocator.resources import MEMORY, Resource
+
 if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
@@ -35,11 +37,11 @@ class Workload:
     group : ndarray of int64, shape (n,)
         Codes into ``groups``.
     groups : tuple of str
-    need_bytes, wall_s : ndarray of float64, shape (n,)
-        Peak memory and duration, positive.
+    need, wall_s : ndarray of float64, shape (n,)
+        Peak memory (or what else the resource is, in its unit) and duration, positive.
     size : ndarray of float64, shape (n,)
         A number known before the run, NaN = unknown.
-    asked_bytes : ndarray of float64, shape (n,)
+    asked : ndarray of float64, shape (n,)
         What the user asked for, NaN = unknown.
     curve : ndarray of float64, shape (n, k), optional
         Part of the run after which use first reaches 1/k, 2/k … of the peak; without it an attempt
@@ -64,15 +66,17 @@ class Workload:
         (group, peak) of each completed task whose peak is a lower bound.
     notes : tuple of str
         What was taken for granted.
+    resource : Resource
+        What is needed and asked for; of cores, a need that is not known is NaN.
     """
 
     name: str
     group: Codes
     groups: tuple[str, ...]
-    need_bytes: Floats
+    need: Floats
     wall_s: Floats
     size: Floats
-    asked_bytes: Floats
+    asked: Floats
     curve: Floats | None = None
     deps: tuple[tuple[int, int], ...] = field(default=())
     at_most: Mask | None = None
@@ -83,6 +87,7 @@ class Workload:
     cached: Mask | None = None
     least: tuple[tuple[int, float], ...] = field(default=())
     notes: tuple[str, ...] = field(default=())
+    resource: Resource = MEMORY
 
     def __len__(self) -> int:
         return len(self.group)
@@ -105,10 +110,10 @@ class Workload:
         return replace(
             self,
             group=self.group[kept],
-            need_bytes=self.need_bytes[kept],
+            need=self.need[kept],
             wall_s=self.wall_s[kept],
             size=self.size[kept],
-            asked_bytes=self.asked_bytes[kept],
+            asked=self.asked[kept],
             curve=None if self.curve is None else self.curve[kept],
             deps=tuple(
                 (a - begin, b - begin)
@@ -127,7 +132,7 @@ class Workload:
             return wall
         known = self.curve[at]
         grid = np.arange(len(known) + 1) / len(known)
-        part = granted_bytes / float(self.need_bytes[at])
+        part = granted_bytes / float(self.need[at])
         return wall * float(np.interp(part, grid, np.r_[0.0, known]))
 
 

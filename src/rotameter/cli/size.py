@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rotameter.cli._common import Given, RecoveredInput, echo_json, input_options, load
-from rotameter.errors import BadInput, UsageError
-from rotameter.units import format_bytes, many, parse_bytes
+from rotameter.cli._common import Given, echo_json, input_options
+from rotameter.errors import UsageError
+from rotameter.units import parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
     from rotameter.allocator.workload import Workload
-    from rotameter.profiler.trace import Trace
 
 __all__ = ["size"]
 
@@ -23,7 +22,10 @@ _TARGETS = (
 )  # fmt: skip
 
 
-_ADVICE = ("target", "max_kill", "headroom", "floor", "output")
+_RESOURCES = ("memory", "time", "cores")
+_ADVICE = (
+    "target", "resources", "max_kill", "headroom", "floor", "floor_time", "queue_time", "output"
+)  # fmt: skip
 _TRIALS = ("slots", "seeds", "sizes")
 """Parameters that one of the two uses has no place for."""
 
@@ -42,19 +44,30 @@ _TRIALS = ("slots", "seeds", "sizes")
 @click.option("--seeds", default=1, show_default=True, type=click.IntRange(1, 100))
 @click.option("--sizes", is_flag=True, help="Tell allocators the tasks' input sizes.")
 @click.option(
+    "--resource",
+    "resources",
+    multiple=True,
+    type=click.Choice((*_RESOURCES, "all")),
+    help="What to advise on; may be repeated. Memory, where nothing is said.",
+)
+@click.option(
     "--node-memory",
     help="What the largest machine has, such as 128GB: nothing is asked for beyond it. Without it "
     "no limit is written.",
 )
 @click.option("--for", "target", type=click.Choice(_TARGETS), help="Write a file to include.")
 @click.option("--max-kill", default="1%", show_default=True, help="Share that may be killed.")
-@click.option("--headroom", default="10%", show_default=True, help="Added to what was needed.")
+@click.option("--headroom", help="Added to what was needed.  [default: 10%, of time 25%]")
 @click.option(
     "--floor",
     default="256MB",
     show_default=True,
     help="Least that is asked for: less saves nothing. 0: no such least.",
 )
+@click.option(
+    "--floor-time", default="10min", show_default=True, help="Least time that is asked for."
+)
+@click.option("--queue-time", help="Longest time limit that the queue allows, such as 7d.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Where the file goes.")
 @click.option("--force", is_flag=True, help="Replace an existing output.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1).")
@@ -68,17 +81,20 @@ def size(
     rows: int | None,
     seeds: int,
     sizes: bool,
+    resources: tuple[str, ...],
     node_memory: str | None,
     target: str | None,
     max_kill: str,
-    headroom: str,
+    headroom: str | None,
     floor: str,
+    floor_time: str,
+    queue_time: str | None,
     output: str | None,
     force: bool,
     as_json: bool,
     given: Given,
 ) -> None:
-    """Size memory requests from what TRACE... used.
+    """Size requests of memory, time and cores from what TRACE... used.
 
     Without --allocator: what each group should ask for. With it: what sizing its tasks online would
     have held, wasted and retried. Takes traces, logs, and tables of tasks (task_type, mem_mb,
@@ -88,21 +104,35 @@ def size(
     Examples:
       rotameter size run.rmt
       rotameter size trace.txt --for nextflow -o memory.config
+      rotameter size jobs.txt --resource time --resource cores --for slurm
       rotameter size tasks.csv --allocator default --allocator greedy --slots 64
     """  # noqa: D301
     from rotameter.cli.convert import refuse_existing
+    from rotameter.cli.size_advice import Asked, advice_words
+    from rotameter.cli.size_inputs import refuse_larger, workloads
 
     _refuse_mixed(context, names, target, as_json=as_json)
-    most = _bytes(node_memory, "--node-memory", above=0) if node_memory is not None else None
-    shares = (_share(max_kill, "--max-kill"), _share(headroom, "--headroom"))
-    least = _bytes(floor, "--floor")
+    terms = Asked(
+        max_kill=_share(max_kill, "--max-kill"),
+        headroom=None if headroom is None else _share(headroom, "--headroom"),
+        floors={"memory": _bytes(floor, "--floor"), "time": _seconds(floor_time, "--floor-time")},
+        most={
+            "memory": None
+            if node_memory is None
+            else _bytes(node_memory, "--node-memory", above=0),
+            "time": None if queue_time is None else _seconds(queue_time, "--queue-time", above=0),
+        },
+    )
     refuse_existing(output, force=force)
-    works = [_work(path, given, rows, trial=bool(names)) for path in trace]
-    _refuse_larger(works, most)
+    wanted = _RESOURCES if "all" in resources else tuple(dict.fromkeys(resources or ("memory",)))
+    works = [workloads(path, given, rows, wanted, trial=bool(names)) for path in trace]
+    refuse_larger(works, terms.most)
     if names:
-        _trials(works, most, names, slots, range(seeds), sizes=sizes, as_json=as_json)
+        whole = [work for one in works for work in one]
+        _trials(whole, terms.most["memory"], names, slots, range(seeds), sizes=sizes,
+                as_json=as_json)  # fmt: skip
         return
-    text = _advice(works, most, "json" if as_json else target, *shares, least)
+    text = advice_words(works, terms, "json" if as_json else target, named=bool(resources))
     if output is None:
         click.echo(text)
         return
@@ -133,54 +163,6 @@ def _refuse_mixed(
         raise UsageError(f"{said[0]} has no use without --allocator", hint="name an allocator")
 
 
-def _refuse_larger(works: list[Workload], most: float | None) -> None:
-    for work in works:
-        largest = float(work.need_bytes.max(initial=0.0))
-        if most is not None and largest > most:
-            raise UsageError(
-                f"{work.name}: a task used {format_bytes(largest)}, more than --node-memory",
-                hint="leave it out, or give the largest machine's memory",
-            )
-
-
-def _work(path: str, given: Given, rows: int | None, *, trial: bool) -> Workload:
-    from rotameter.adapters.sizing_csv import is_sizing, read_sizing
-    from rotameter.allocator.recorded import from_trace
-
-    if given.format is None and not given.options and is_sizing(path):
-        return read_sizing(path, rows, warn=lambda word: _warn(path, word, given))
-    trace = load(path, given)
-    work = from_trace(trace, Path(path).name).first(rows)
-    for note in work.notes:
-        click.echo(f"warning: {note}", err=True)
-    if not len(work) and (trial or not work.lacks):
-        raise _nothing(path, trace)
-    return work
-
-
-def _warn(path: str, word: str, given: Given) -> None:
-    """Say what of a table was left out, as :func:`load` does of other inputs."""
-    if given.strict:
-        raise RecoveredInput(f"{path}: {word}", hint="without --strict the other rows are used")
-    click.echo(f"warning: {path}: {word}", err=True)
-
-
-def _nothing(path: str, trace: Trace) -> BadInput:
-    from rotameter.allocator.recorded import of_unknown_state
-    from rotameter.cli.size_text import nothing_known
-
-    unknown = of_unknown_state(trace)
-    if unknown:
-        told = many(unknown, "task has", "tasks have")
-        return BadInput(
-            f"{path}: {told} a peak of memory and a duration, but how they ended is not known",
-            hint="name the column of their state, such as --map state=COLUMN, or its words in a "
-            "mapping (--opt mapping=FILE)",
-        )
-    why, hint = nothing_known(trace)
-    return BadInput(f"{path}: {why}", hint=hint)
-
-
 def _bytes(text: str, option: str, *, above: float = -1.0) -> float:
     """Read a number of bytes that a machine may have."""
     try:
@@ -189,6 +171,17 @@ def _bytes(text: str, option: str, *, above: float = -1.0) -> float:
         value = -1.0
     if not above < value < 1e18:
         raise UsageError(f"{option} {text[:60]}: no amount of memory", hint="such as 128GB")
+    return value
+
+
+def _seconds(text: str, option: str, *, above: float = -1.0) -> float:
+    """Read a time limit that a queue may have."""
+    try:
+        value = float(parse_seconds(text))
+    except (ValueError, OverflowError):
+        value = -1.0
+    if not above < value < 1e11:
+        raise UsageError(f"{option} {text[:60]}: no time", hint="such as 10min or 7d")
     return value
 
 
@@ -235,37 +228,3 @@ def _trials(
         echo_json({"schema": 1, "results": [one.to_dict() for one in found]})
     else:
         click.echo(trials_text(found))
-
-
-def _advice(
-    works: list[Workload],
-    most: float | None,
-    target: str | None,
-    max_kill: float,
-    headroom: float,
-    floor: float,
-) -> str:
-    import json
-
-    from rotameter.adapters.advising import left_out, write
-    from rotameter.allocator.advice import advise
-    from rotameter.cli.size_text import advice_text
-    from rotameter.values import to_dict
-
-    made = [
-        advise(work, max_kill=max_kill, headroom=headroom, machine_bytes=most, floor_bytes=floor)
-        for work in works
-    ]
-    if target == "json":
-        files = [
-            {"file": work.name, "groups": to_dict(found)}
-            for work, found in zip(works, made, strict=True)
-        ]
-        return json.dumps({"schema": 1, "advice": files}, indent=2)
-    if target is not None:
-        if len(works) > 1:
-            raise UsageError("--for takes one input", hint="run it once for each")
-        for word in left_out(target, made[0]):
-            click.echo(f"warning: {word}", err=True)
-        return write(target, made[0], most)
-    return "\n\n".join(advice_text(w, found) for w, found in zip(works, made, strict=True))

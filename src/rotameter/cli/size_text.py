@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,43 @@ __all__ = ["advice_text", "nothing_known", "trials_text"]
 _NAME = 34
 _GROUPS = 40
 _BOUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How the block of a resource is laid out: widths, words at its head and foot."""
+
+    of: str | None
+    used: str
+    told: str
+    foot: str
+    name: int = _NAME
+    wide: int = 9
+
+
+_LAYOUT = {
+    "memory": _Layout(
+        None,
+        "used up to",
+        "killed",
+        "killed: 95 % sure; after a kill, twice as much, last what holds all that was seen.",
+    ),
+    "time": _Layout(
+        "wall time",
+        "took up to",
+        "killed",
+        "killed at that limit: 95 % sure; after that twice as long, last what holds all seen.",
+        name=28,
+        wide=13,
+    ),
+    "cores": _Layout(
+        "cores",
+        "busy up to",
+        "",
+        "busy: CPU time over duration, an average. What at times keeps more busy than it asks for\n"
+        "lasts longer; a request is cut only where in every run half of it or more was idle.",
+    ),
+}
 
 
 def _short(name: str, width: int = _NAME) -> str:
@@ -89,34 +127,46 @@ def trials_text(found: Sequence[Trial]) -> str:
     return "\n".join(lines)
 
 
-def advice_text(work: Workload, advice: Sequence[Advice]) -> str:
-    """Lay out what each group should ask for, those that hold most first."""
-    head = f"  {'group':{_NAME}}{'runs':>6}{'used up to':>12}{'asked':>9}{'ask for':>9}  killed"
-    lines = [f"{work.name}: {many(len(work), 'task')}", head]
+def advice_text(work: Workload, advice: Sequence[Advice], *, last: bool = True) -> str:
+    """Lay out what each group should ask for, those that hold most first.
+
+    Parameters
+    ----------
+    work : Workload
+    advice : sequence of Advice
+    last : bool
+        Whether no other block of the same input follows.
+    """
+    what = _LAYOUT[work.resource.name]
+    name, wide = what.name, what.wide
+    head = f"  {'group':{name}}{'runs':>6}{what.used:>12}{'asked':>{wide}}{'ask for':>{wide}}"
+    of = "" if what.of is None else f", {what.of}"
+    lines = [f"{work.name}: {many(len(work), 'task')}{of}", f"{head}  {what.told}".rstrip()]
     for one in advice[:_GROUPS]:
-        row = f"  {_short(one.group, _NAME - 1):{_NAME}}{one.runs:>6}"
-        row += f"{format_bytes(one.most_bytes):>12}{format_bytes(one.asked_bytes):>9}"
+        text = one.resource.text
+        row = f"  {_short(one.group, name - 1):{name}}{one.runs:>6}"
+        row += f"{text(one.most):>12}{text(one.asked):>{wide}}"
         request, words = _request(one)
-        lines.append(f"{row}{request:>9}  {words}")
+        lines.append(f"{row}{request:>{wide}}  {words}".rstrip())
     if len(advice) > _GROUPS:
         lines.append(f"  … and {len(advice) - _GROUPS} more (--json has all)")
-    lines += [
-        "killed: 95 % sure; after a kill, twice as much, last what holds all that was seen.",
-        "A file to include: --for nextflow …",
-    ]
-    return "\n".join(lines)
+    lines.append(what.foot)
+    return "\n".join([*lines, "A file to include: --for nextflow …"] if last else lines)
 
 
 def _request(one: Advice) -> tuple[str, str]:
     """Say what a group should ask for, and the chance of a kill; or why it is kept."""
-    died = f"{one.killed:,} ran out of memory" if one.killed else ""
-    if died and one.killed_bytes is None:
+    resource = one.resource
+    died = f"{one.killed:,} ran out of {resource.ran_out}" if one.killed else ""
+    if died and one.killed_with is None:
         died += ", with how much is not known"
-    if one.at_least_bytes is not None:
-        guess = "" if one.guess_bytes is None else f"guess: {format_bytes(one.guess_bytes)}"
+    if one.at_least is not None:
+        guess = "" if one.guess is None else f"guess: {resource.text(one.guess)}"
         words = [died, one.keep, guess]
-        return f"> {format_bytes(one.at_least_bytes)}", "; ".join(word for word in words if word)
-    if one.request_bytes is None or one.kill_interval is None:
+        return f"> {resource.text(one.at_least)}", "; ".join(word for word in words if word)
+    if one.request is None:
         return "keep", "; ".join(word for word in (one.keep, died) if word)
+    if one.kill_interval is None:
+        return resource.text(one.request), ""
     words = [f"at most {one.kill_interval[1]:.1%}", died if one.lacking else ""]
-    return format_bytes(one.request_bytes), "; ".join(word for word in words if word)
+    return resource.text(one.request), "; ".join(word for word in words if word)

@@ -109,7 +109,7 @@ def test_rules_that_a_profile_cannot_name_are_left_out_with_a_comment() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_of_killed_tasks_alone_the_bound_is_written_and_nothing_changed(target: str) -> None:
     one = Advice("x", 0, None, None, None, None, (), None, None, None, "no run has a peak",
-                 killed=5, killed_bytes=4e9, at_least_bytes=4e9, guess_bytes=8e9)  # fmt: skip
+                 killed=5, killed_with=4e9, at_least=4e9, guess=8e9)  # fmt: skip
     text = write(target, [one], None)
     assert "more than 4 GB is needed" in text and "a guess: 8 GB" in text
     assert "5 ran out of memory with up to 4 GB" in text and "--mem" not in text

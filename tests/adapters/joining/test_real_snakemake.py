@@ -135,3 +135,31 @@ def test_a_profile_of_rotameter_size_serves(python: Path, tmp_path: Path) -> Non
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert (tmp_path / "out.txt").read_text().strip() == "4000"
+
+
+def test_a_profile_with_time_and_threads_serves(python: Path, tmp_path: Path) -> None:
+    from rotameter.adapters.advising import write
+    from rotameter.allocator.advice import Advice
+    from rotameter.allocator.resources import CORES, TIME
+
+    (tmp_path / "Snakefile").write_text(
+        'rule all:\n    input: "out.txt"\n'
+        'rule load:\n    output: "out.txt"\n    threads: 8\n'
+        '    shell: "if [ -e tried ]; then echo {resources.runtime} {threads} > {output}; "\n'
+        '           "else touch tried; exit 1; fi"\n'
+    )
+    profile = tmp_path / "profile"
+    profile.mkdir()
+    blank = (40, 60.0, 90.0, None)
+    advice = [
+        Advice("load", *blank, 5400.0, (10800.0,), 0.0, (0.0, 0.1), None, resource=TIME),
+        Advice("load", *blank, 2.0, (), None, None, None, resource=CORES),
+    ]
+    (profile / "config.yaml").write_text(write("snakemake", advice, None))
+    command = [python, "-m", "snakemake", "-c4", "--workflow-profile", str(profile)]
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / ".cache")}
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (tmp_path / "out.txt").read_text().strip() == "180 2"

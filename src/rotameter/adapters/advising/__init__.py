@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rotameter.adapters.advising._wanted import grouped
 from rotameter.adapters.advising._words import plain
 
 if TYPE_CHECKING:
+    from rotameter.adapters.advising._wanted import Wanted
     from rotameter.allocator.advice import Advice
 
 __all__ = ["TARGETS", "left_out", "plain", "write"]
@@ -17,7 +19,12 @@ TARGETS = ("slurm", "nextflow", "snakemake", "jobqueue", "dask-kubernetes", "kub
 """Tools that a request can be written for; ``json`` is the command's own."""
 
 
-def write(target: str, advice: Sequence[Advice], machine_bytes: float | None) -> str:
+def write(
+    target: str,
+    advice: Sequence[Advice],
+    machine_bytes: float | None,
+    queue_s: float | None = None,
+) -> str:
     """Write requests as a file of a tool.
 
     Parameters
@@ -25,20 +32,23 @@ def write(target: str, advice: Sequence[Advice], machine_bytes: float | None) ->
     target : str
         One of :data:`TARGETS`.
     advice : sequence of Advice
+        Of one resource or several.
     machine_bytes : float, optional
         What the largest machine has; without it no limit is written.
+    queue_s : float, optional
+        The longest time limit that the queue allows, as that.
 
     Returns
     -------
     str
         The file's text.
     """
-    text: Callable[[Sequence[Advice], float | None], str] = _module(target).text
-    return text(advice, machine_bytes)
+    text: Callable[[Sequence[Wanted], float | None, float | None], str] = _module(target).text
+    return text(grouped(advice), machine_bytes, queue_s)
 
 
 def left_out(target: str, advice: Sequence[Advice]) -> list[str]:
-    """Say which groups a tool's file cannot name, so that they are left out of it.
+    """Say which groups a tool's file cannot name, or what it has no place for.
 
     Examples
     --------
@@ -47,9 +57,9 @@ def left_out(target: str, advice: Sequence[Advice]) -> list[str]:
     >>> left_out("snakemake", [one])
     ["left out, because Snakemake's profile cannot name it: a:b"]
     """
-    find: Callable[[Sequence[Advice]], list[str]] | None
+    find: Callable[[Sequence[Wanted]], list[str]] | None
     find = getattr(_module(target), "left_out", None)
-    return [] if find is None else find(advice)
+    return [] if find is None else find(grouped(advice))
 
 
 def _module(target: str) -> Any:

@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._workers import worker_text
+from rotameter.adapters.advising._workers import no_cores, worker_text
 
 if TYPE_CHECKING:
-    from rotameter.allocator.advice import Advice
+    from rotameter.adapters.advising._wanted import Wanted
 
-__all__ = ["text"]
+__all__ = ["left_out", "text"]
 
 
-def text(advice: Sequence[Advice], machine_bytes: float | None) -> str:
+def left_out(wanted: Sequence[Wanted]) -> list[str]:
+    """Say what a worker's pod has no place for."""
+    made = no_cores(wanted)
+    if any(one.rungs("time") for one in wanted):
+        made.append("time is left out: a worker's pod has no limit of time, it serves many tasks")
+    return made
+
+
+def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float | None) -> str:
     """Write a worker's memory; tasks spill from 70 % of it on, so it is larger than any need."""
 
-    def body(mib: int) -> list[str]:
+    def body(mib: int | None) -> list[str]:
+        if mib is None:
+            return []
         return [
             "spec:",
             "  containers:",
@@ -27,4 +37,4 @@ def text(advice: Sequence[Advice], machine_bytes: float | None) -> str:
             f'        limits: {{memory: "{mib}Mi"}}',
         ]
 
-    return worker_text(advice, machine_bytes, "Belongs under spec.worker of a DaskCluster.", body)
+    return worker_text(wanted, machine_bytes, "Belongs under spec.worker of a DaskCluster.", body)

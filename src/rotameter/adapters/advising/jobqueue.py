@@ -5,24 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._workers import worker_text
+from rotameter.adapters.advising._wanted import clock, minutes
+from rotameter.adapters.advising._workers import no_cores, worker_text
 
 if TYPE_CHECKING:
-    from rotameter.allocator.advice import Advice
+    from rotameter.adapters.advising._wanted import Wanted
 
-__all__ = ["text"]
+__all__ = ["left_out", "text"]
 
 
-def text(advice: Sequence[Advice], machine_bytes: float | None) -> str:
-    """Write a worker's memory; tasks spill from 70 % of it on, so it is larger than any need."""
+def left_out(wanted: Sequence[Wanted]) -> list[str]:
+    """Say what a worker's job has no place for."""
+    return no_cores(wanted)
 
-    def body(mib: int) -> list[str]:
-        return [
-            "jobqueue:",
-            "  slurm:  # or pbs, sge, lsf, htcondor, oar",
-            "    cores: 1      # for more, multiply the memory by as many",
-            "    processes: 1",
-            f"    memory: {mib}MiB",
-        ]
 
-    return worker_text(advice, machine_bytes, "Save as ~/.config/dask/jobqueue.yaml.", body)
+def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float | None) -> str:
+    """Write a worker's memory; tasks spill from 70 % of it on, so it is larger than any need.
+
+    Its time holds the longest request, and no more than one such task after another is known.
+    """
+    longest = max((made[0] for one in wanted if (made := one.rungs("time"))), default=None)
+
+    def body(mib: int | None) -> list[str]:
+        if mib is None and longest is None:
+            return []
+        lines = ["jobqueue:", "  slurm:  # or pbs, sge, lsf, htcondor, oar"]
+        if mib is not None:
+            lines += [
+                "    cores: 1      # for more, multiply the memory by as many",
+                "    processes: 1",
+                f"    memory: {mib}MiB",
+            ]
+        if longest is not None:
+            (limit,) = minutes((longest,), queue_s)
+            lines += [
+                "    # Holds the longest task alone, begun at once: a worker that runs several",
+                "    # after one another needs the sum of theirs. lsf wants 'HH:MM'.",
+                f"    walltime: '{clock(limit, days=False)}'",
+            ]
+        return lines
+
+    return worker_text(wanted, machine_bytes, "Save as ~/.config/dask/jobqueue.yaml.", body)

@@ -1,6 +1,10 @@
 """A configuration to include with ``nextflow run -c``; its ``MB`` is 2^20 bytes.
 
-Only what lack of memory ends (exit codes 104, 134, 137, 139, 143, 247) asks for more.
+Only what lack of memory ends (exit codes 104, 134, 137, 139, 143, 247) asks for more memory. Where
+time is asked for as well, each of the two grows after its own end alone: 140 is a time limit (the
+USR2 that Nextflow has Slurm send, and that of LSF and SGE); 143 and 137 are one where the attempt
+lasted for nearly all of its limit. What else is tried again, pre-emption above all, asks for what
+it had: Nextflow tells of the attempt before from 24.10 on.
 """
 
 from __future__ import annotations
@@ -10,14 +14,21 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._words import HEAD, plain, reason, rungs
+from rotameter.adapters.advising._wanted import minutes
+from rotameter.adapters.advising._words import HEAD, plain
 
 if TYPE_CHECKING:
-    from rotameter.allocator.advice import Advice
+    from rotameter.adapters.advising._wanted import Wanted
 
 __all__ = ["text"]
 
 CODES = (104, 134, 137, 139, 143, 247)
+
+_SURE = (104, 134, 139, 247)
+"""Lack of memory, whatever the time; 137 (SIGKILL) may also be a time limit, 143 a pre-emption."""
+
+_TIME = 140
+_LATE = "was.time && (was.realtime ?: 0) >= 0.9 * was.time"
 
 
 def _mb(amount: float) -> int:
@@ -30,31 +41,90 @@ def _quoted(name: str) -> str:
     return "'" + inner.replace('\\"', '"').replace("'", "\\'") + "'"
 
 
-def text(advice: Sequence[Advice], machine_bytes: float | None) -> str:
+def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float | None) -> str:
     """Write a process scope: for each group its rungs by attempt, inside what a machine has."""
     most = math.inf if machine_bytes is None else math.floor(machine_bytes / 2**20)
     lines = [f"// {HEAD}", "// nextflow run … -c this.config"]
-    if any(rungs(one) for one in advice):
+    if any(one.rungs("memory") or one.rungs("time") for one in wanted):
         lines.append(
             "// For these processes errorStrategy and maxRetries replace the workflow's own."
         )
-    lines.append("process {")
-    if machine_bytes is None:
-        lines.append("    // no resourceLimits: the largest machine was not named (--node-memory)")
-    else:
-        lines.append(f"    resourceLimits = [ memory: {most}.MB ]")
-    for one in advice:
-        made = list(dict.fromkeys(min(_mb(rung), most) for rung in rungs(one)))
-        lines += ["", f"    // {reason(one)}"]
-        if not made:
+    if any("time" in one.advice and (one.rungs("memory") or one.rungs("time")) for one in wanted):
+        lines.append("// More is asked for after a kill alone; before Nextflow 24.10 by attempt.")
+    lines += ["process {", *_limits(wanted, most, queue_s)]
+    for one in wanted:
+        memory = list(dict.fromkeys(min(_mb(rung), most) for rung in one.rungs("memory")))
+        time = minutes(one.rungs("time"), queue_s)
+        lines += ["", *(f"    // {said}" for said in one.reasons(named=False))]
+        if not one.any:
             lines.append(f"    // withName: {_quoted(one.group)}: nothing is changed")
             continue
-        ladder = ", ".join(f"{rung}.MB" for rung in made)
-        lines += [
-            f"    withName: {_quoted(one.group)} {{",
-            f"        memory = {{ [{ladder}][Math.min(task.attempt, {len(made)}) - 1] }}",
-            f"        errorStrategy = {{ task.exitStatus in {list(CODES)} ? 'retry' : 'finish' }}",
-            f"        maxRetries = {len(made) - 1}",
-            "    }",
+        rungs = [f"{rung}.MB" for rung in memory], [f"{rung}.min" for rung in time]
+        body = [
+            *([f"cpus = {one.cores}"] if one.cores else []),
+            *(_by_cause(*rungs) if "time" in one.advice else _by_attempt(rungs[0])),
         ]
+        lines += [f"    withName: {_quoted(one.group)} {{"]
+        lines += [*(f"        {line}" for line in body), "    }"]
     return "\n".join([*lines, "}", ""])
+
+
+def _limits(wanted: Sequence[Wanted], most: float, queue_s: float | None) -> list[str]:
+    """Write what no request is beyond, of the resources that advice is on."""
+    told = {name for one in wanted for name in one.advice}
+    known = [f"memory: {most}.MB"] if math.isfinite(most) else []
+    known += [f"time: {minutes((queue_s,), queue_s)[0]}.min"] if queue_s is not None else []
+    lines = [f"    resourceLimits = [ {', '.join(known)} ]"] if known else []
+    if "memory" in told and not math.isfinite(most):
+        said = "the largest machine was not named (--node-memory)"
+        lines.append(
+            f"    // {'no resourceLimits: ' if not known else 'no limit of memory: '}{said}"
+        )
+    return lines
+
+
+def _by_attempt(memory: list[str]) -> list[str]:
+    """Write rungs of memory alone: only lack of it is tried again, so each attempt is the next."""
+    if not memory:
+        return []
+    return [
+        f"memory = {{ [{', '.join(memory)}][Math.min(task.attempt, {len(memory)}) - 1] }}",
+        f"errorStrategy = {{ task.exitStatus in {list(CODES)} ? 'retry' : 'finish' }}",
+        f"maxRetries = {len(memory) - 1}",
+    ]
+
+
+def _by_cause(memory: list[str], time: list[str]) -> list[str]:
+    """Write rungs of time, and of memory: each climbs after its own end alone."""
+    if not memory and not time:
+        return []
+    # Of memory too where its rungs are not ours: the workflow may have its own.
+    codes = sorted({*CODES, _TIME})
+    lines = []
+    if memory:
+        more = f"task.exitStatus in {list(_SURE)} || (task.exitStatus == 137 && !late)"
+        lines += _climbing("memory", memory, more, "it.toBytes()")
+    if time:
+        more = f"task.exitStatus == {_TIME} || (task.exitStatus in [137, 143] && late)"
+        lines += _climbing("time", time, more, "it.toMillis()")
+    retries = sum(max(0, len(rungs) - 1) for rungs in (memory, time))
+    return [
+        *lines,
+        f"errorStrategy = {{ task.exitStatus in {codes} ? 'retry' : 'finish' }}",
+        f"maxRetries = {retries}",
+    ]
+
+
+def _climbing(name: str, rungs: list[str], more: str, amount: str) -> list[str]:
+    """Write a directive that gives the next rung after its own end, else the one it had."""
+    return [
+        f"{name} = {{",
+        f"    def rungs = [{', '.join(rungs)}]",
+        "    def was = task.previousTrace",
+        f"    if( !was ) return rungs[Math.min(task.attempt, {len(rungs)}) - 1]",
+        f"    def late = {_LATE}",
+        f"    def more = {more}",
+        f"    return rungs.find {{ more ? {amount} > was.{name} : {amount} >= was.{name} }}"
+        " ?: rungs[-1]",
+        "}",
+    ]

@@ -1,4 +1,8 @@
-"""A workflow profile for ``snakemake --workflow-profile``; ``mem_mb`` is 10^6 bytes."""
+"""A workflow profile for ``snakemake --workflow-profile``; ``mem_mb`` is 10^6 bytes.
+
+``runtime`` is in minutes. Snakemake does not tell why a job failed: each retry asks for more of all
+that has rungs.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +11,77 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._words import HEAD, plain, reason, rungs
+from rotameter.adapters.advising._wanted import minutes
+from rotameter.adapters.advising._words import HEAD, plain
 
 if TYPE_CHECKING:
-    from rotameter.allocator.advice import Advice
+    from rotameter.adapters.advising._wanted import Wanted
 
 __all__ = ["left_out", "text"]
 
 
-def _nameable(one: Advice) -> bool:
+def _nameable(group: str) -> bool:
     """Say whether a profile can name a rule: it becomes ``RULE:RESOURCE=VALUE,…``."""
-    plainly = plain(one.group) == one.group and not one.group.startswith("-")
-    return plainly and not set(one.group) & set(":,")
+    return plain(group) == group and not group.startswith("-") and not set(group) & set(":,")
 
 
-def left_out(advice: Sequence[Advice]) -> list[str]:
+def _threadable(group: str) -> bool:
+    """Say whether a profile can name a rule's threads: they become ``RULE=VALUE``."""
+    return _nameable(group) and "=" not in group
+
+
+def left_out(wanted: Sequence[Wanted]) -> list[str]:
     """Say which groups with a request cannot be named."""
-    names = [plain(one.group) for one in advice if rungs(one) and not _nameable(one)]
+    names = [
+        plain(one.group)
+        for one in wanted
+        if one.any and not (_nameable(one.group) and (one.cores is None or _threadable(one.group)))
+    ]
     if not names:
         return []
     it = "it" if len(names) == 1 else "them"
     return [f"left out, because Snakemake's profile cannot name {it}: {'; '.join(names)}"]
 
 
-def text(advice: Sequence[Advice], machine_bytes: float | None) -> str:
-    """Write ``set-resources``: for each rule its rungs by attempt."""
+def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float | None) -> str:
+    """Write ``set-resources``: for each rule its rungs by attempt; and ``set-threads``."""
     lines = [
         f"# {HEAD}",
         "# Save as FOLDER/config.yaml:  snakemake --workflow-profile FOLDER",
     ]
-    told = {one.group: rungs(one) if _nameable(one) else () for one in advice}
-    most = max(map(len, told.values()), default=0)
+    told = {one.group: _rungs(one, queue_s) if _nameable(one.group) else {} for one in wanted}
+    most = max((len(made) for rungs in told.values() for made in rungs.values()), default=0)
+    if any(len(rungs) > 1 for rungs in told.values()):
+        lines.append("# Why a job failed is not told: a retry asks for more memory and more time.")
     if most > 1:
         lines.append(f"retries: {most - 1}")
     body = []
-    for one in advice:
-        made = [math.ceil(rung / 1e6) for rung in told[one.group]]
-        body.append(f"  # {plain(one.group)}: {reason(one)}")
-        if rungs(one) and not made:
+    for one in wanted:
+        body += [f"  # {said}" for said in one.reasons()]
+        if one.any and not _nameable(one.group):
             body.append("  # left out: a profile cannot name this rule")
-        if made:
-            ladder = f"{made}[min(attempt, {len(made)}) - 1]" if len(made) > 1 else f"{made[0]}"
-            body += [f"  {json.dumps(plain(one.group))}:", f'    mem_mb: "{ladder}"']
+        if told[one.group]:
+            body.append(f"  {json.dumps(plain(one.group))}:")
+            body += [f'    {name}: "{_ladder(made)}"' for name, made in told[one.group].items()]
     if most:
         lines.append("set-resources:")
-    return "\n".join([*lines, *body, ""])
+    return "\n".join([*lines, *body, *_threads(wanted), ""])
+
+
+def _rungs(one: Wanted, queue_s: float | None) -> dict[str, list[int]]:
+    made = {
+        "mem_mb": [math.ceil(rung / 1e6) for rung in one.rungs("memory")],
+        "runtime": minutes(one.rungs("time"), queue_s),
+    }
+    return {name: rungs for name, rungs in made.items() if rungs}
+
+
+def _ladder(made: list[int]) -> str:
+    return f"{made}[min(attempt, {len(made)}) - 1]" if len(made) > 1 else f"{made[0]}"
+
+
+def _threads(wanted: Sequence[Wanted]) -> list[str]:
+    made = {one.group: one.cores for one in wanted if one.cores and _threadable(one.group)}
+    if not made:
+        return []
+    return ["set-threads:", *(f"  {json.dumps(name)}: {cores}" for name, cores in made.items())]

@@ -45,8 +45,9 @@ def sizing(trace: Trace) -> dict[str, Any] | str:
     >>> made["groups"][0]["request_bytes"], made["asked_gbh"], made["advised_gbh"]
     (1100000000, 90.0, 9.9)
     """
-    from rotameter.allocator.advice import FEWEST, FLOOR_BYTES, advise
+    from rotameter.allocator.advice import FEWEST, advise
     from rotameter.allocator.recorded import from_trace
+    from rotameter.allocator.resources import MEMORY
 
     work = from_trace(trace)
     if not len(work) and not work.lacks:
@@ -55,14 +56,14 @@ def sizing(trace: Trace) -> dict[str, Any] | str:
             return "no peak of memory was recorded, so there is nothing to size requests from"
         return "no completed task has both a peak of memory (not only a lower bound) and a duration"
     advice = advise(work, max_kill=MAX_KILL, headroom=HEADROOM)
-    both = [(a, b) for a, b in ((x.asked_gbh, x.advised_gbh) for x in advice) if a and b]
+    both = [(a, b) for a, b in ((x.asked_held, x.advised_held) for x in advice) if a and b]
     return {
         "max_kill_ratio": MAX_KILL,
         "headroom_ratio": HEADROOM,
-        "floor_bytes": round(FLOOR_BYTES),
+        "floor_bytes": round(MEMORY.floor),
         "fewest_runs": FEWEST,
         "runs": len(work),
-        "advised_groups": sum(one.request_bytes is not None for one in advice),
+        "advised_groups": sum(one.request is not None for one in advice),
         "larger_groups": sum(map(_asks_more, advice)),
         "compared_groups": len(both),
         "asked_gbh": math.fsum(a for a, _ in both) if both else None,
@@ -74,12 +75,12 @@ def sizing(trace: Trace) -> dict[str, Any] | str:
 
 def _asks_more(one: Advice) -> bool:
     """Say whether a group's request is too small; one below the least that is advised is not."""
-    from rotameter.allocator.advice import FLOOR_BYTES
+    from rotameter.allocator.resources import MEMORY
 
-    asked, advised = one.asked_bytes, one.request_bytes
-    if one.at_least_bytes is not None:
+    asked, advised = one.asked, one.request
+    if one.at_least is not None:
         return True
-    return asked is not None and advised is not None and advised > max(asked, FLOOR_BYTES)
+    return asked is not None and advised is not None and advised > max(asked, MEMORY.floor)
 
 
 def _row(one: Advice) -> dict[str, Any]:
@@ -87,26 +88,26 @@ def _row(one: Advice) -> dict[str, Any]:
     return {
         "group": None if one.group == "(unnamed)" else clip(one.group, 200),
         "runs": one.runs,
-        "median_bytes": _whole(one.median_bytes),
-        "p95_bytes": _whole(one.p95_bytes),
-        "most_bytes": _whole(one.most_bytes),
+        "median_bytes": _whole(one.median),
+        "p95_bytes": _whole(one.p95),
+        "most_bytes": _whole(one.most),
         "peak_kind": "upper_bound" if kinds and one.at_most == one.runs else joint_kind(kinds),
         "upper_bounds": one.at_most,
         "killed_for_memory": one.killed,
-        "killed_bytes": _whole(one.killed_bytes),
-        "asked_bytes": _whole(one.asked_bytes),
-        "request_bytes": _whole(one.request_bytes),
-        "retry_bytes": [round(value) for value in one.retry_bytes],
+        "killed_bytes": _whole(one.killed_with),
+        "asked_bytes": _whole(one.asked),
+        "request_bytes": _whole(one.request),
+        "retry_bytes": [round(value) for value in one.retries],
         "enough_ratios": list(one.enough_ratios),
         "kill_ratio": one.kill_ratio,
         "kill_range": None if one.kill_range is None else list(one.kill_range),
         "unsure_runs": one.unsure,
-        "at_least_bytes": _whole(one.at_least_bytes),
-        "guess_bytes": _whole(one.guess_bytes),
+        "at_least_bytes": _whole(one.at_least),
+        "guess_bytes": _whole(one.guess),
         "kill_interval95": None if one.kill_interval is None else list(one.kill_interval),
-        "used_gbh": one.used_gbh,
-        "asked_gbh": one.asked_gbh,
-        "advised_gbh": one.advised_gbh,
+        "used_gbh": one.used_held,
+        "asked_gbh": one.asked_held,
+        "advised_gbh": one.advised_held,
         "reason": one.reason,
     }
 

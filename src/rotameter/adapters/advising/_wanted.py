@@ -1,0 +1,99 @@
+"""What each group should ask for, of all resources that advice was made on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rotameter.adapters.advising._words import plain, reason, rungs
+
+if TYPE_CHECKING:
+    from rotameter.allocator.advice import Advice
+
+__all__ = ["Wanted", "clock", "grouped", "minutes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A group, and the advice on it by the name of the resource.
+
+    Attributes
+    ----------
+    group : str
+    advice : dict of str to Advice
+    """
+
+    group: str
+    advice: dict[str, Advice] = field(default_factory=dict)
+
+    def rungs(self, resource: str) -> tuple[float, ...]:
+        """Give the request and what to ask for after each kill; nothing where it is kept."""
+        one = self.advice.get(resource)
+        return () if one is None else rungs(one)
+
+    @property
+    def cores(self) -> int | None:
+        """Cores to ask for; None: as it is."""
+        made = self.rungs("cores")
+        return int(made[0]) if made else None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is to be changed."""
+        return any(map(self.rungs, self.advice))
+
+    def reasons(self, *, named: bool = True) -> list[str]:
+        """Say, a line a resource, from what each request comes; memory goes without its name."""
+        made = []
+        for resource, one in self.advice.items():
+            parts = [plain(self.group)] if named else []
+            parts += [resource] if resource != "memory" else []
+            made.append(f"{', '.join(parts)}: {reason(one)}" if parts else reason(one))
+        return made
+
+
+def grouped(advice: Iterable[Advice]) -> list[Wanted]:
+    """Put the advice on each group together, in the order in which groups come.
+
+    Examples
+    --------
+    >>> from rotameter.allocator.advice import Advice
+    >>> from rotameter.allocator.resources import TIME
+    >>> blank = (9, None, None, None, None, (), None, None, None)
+    >>> made = grouped([Advice("g", *blank), Advice("g", *blank, resource=TIME)])
+    >>> [(one.group, list(one.advice)) for one in made]
+    [('g', ['memory', 'time'])]
+    """
+    made: dict[str, Wanted] = {}
+    for one in advice:
+        made.setdefault(one.group, Wanted(one.group)).advice[one.resource.name] = one
+    return list(made.values())
+
+
+def minutes(rungs: Sequence[float], most_s: float | None = None) -> list[int]:
+    """Give whole minutes that hold each duration, none of them twice.
+
+    Examples
+    --------
+    >>> minutes((600.0, 1201.0, 1202.0)), minutes((600.0, 9e9), 7200.0)
+    ([10, 21], [10, 120])
+    """
+    most = math.inf if most_s is None else max(1, most_s // 60)
+    return list(dict.fromkeys(int(min(math.ceil(rung / 60), most)) for rung in rungs))
+
+
+def clock(minutes: int, *, days: bool = True) -> str:
+    """Write minutes as batch systems do.
+
+    Examples
+    --------
+    >>> clock(95), clock(3000), clock(3000, days=False)
+    ('01:35:00', '2-02:00:00', '50:00:00')
+    """
+    hours, rest = divmod(minutes, 60)
+    whole, part = divmod(hours, 24)
+    if days and whole:
+        return f"{whole}-{part:02d}:{rest:02d}:00"
+    return f"{hours:02d}:{rest:02d}:00"

@@ -1,0 +1,88 @@
+"""How many cores the tasks of a trace kept busy, as a mean over each run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rotameter.allocator.recorded import sizes_of, usable
+from rotameter.allocator.resources import CORES
+from rotameter.allocator.workload import Workload
+
+if TYPE_CHECKING:
+    from rotameter.allocator.workload import Floats
+    from rotameter.profiler.trace import Trace
+    from rotameter.profiler.view import View
+
+__all__ = ["cores_from_trace"]
+
+WHOLE = (
+    "slurm", "pbs", "sge", "lsf", "htcondor", "pods", "swf", "nextflow", "snakemake", "taskvine",
+    "work_queue", "wfcommons", "table",
+)  # fmt: skip
+"""Engines whose logs count the CPU time of all processes and threads of a task. Tracers of threads
+(ours, Chrome traces, Kineto) count one, and say nothing of the others."""
+
+SHORTEST_S = 1.0
+"""CPU time of shorter runs is too coarse in logs."""
+
+
+def cores_from_trace(trace: Trace, name: str = "") -> Workload:
+    """Take the completed tasks of a trace: CPU seconds over duration, NaN where not known.
+
+    Parameters
+    ----------
+    trace : Trace
+    name : str
+
+    Returns
+    -------
+    Workload
+        Of no tasks where of none it is known how many cores it kept busy.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> rows = [{"task_id": "a", "outcome": "ok", "wall_s": 60.0, "cpu_s": 72.0,
+    ...          "requested_cores": 8.0}]
+    >>> work = cores_from_trace(Trace.from_tables({"tasks": rows}, {"engine": "slurm"}))
+    >>> work.need.tolist(), work.asked.tolist()
+    ([1.2], [8.0])
+    """
+    from rotameter.profiler.view import view
+
+    seen = view(trace)
+    busy = _busy(seen)
+    fit = ~seen.nested & (seen.wall >= SHORTEST_S) & np.isfinite(seen.wall)
+    if np.isnan(busy[fit]).all():
+        fit[:] = False
+    rows, earlier, notes = usable(trace, seen, fit, busy, "a duration")
+    asked = seen.number("requested_cores")
+    asked = np.where(np.isnan(asked), seen.number("granted_cores"), asked)
+    asked = np.where(np.isfinite(asked) & (asked > 0), asked, np.nan)
+    names = (*seen.groups, "(unnamed)")
+    return Workload(
+        name=name,
+        group=(seen.group % len(names))[rows],
+        groups=names,
+        need=busy[rows],
+        wall_s=seen.wall[rows],
+        size=sizes_of(seen)[rows],
+        asked=asked[rows],
+        cached=earlier[rows],
+        notes=notes,
+        resource=CORES,
+    )
+
+
+def _busy(seen: View) -> Floats:
+    """Give the mean of busy cores of each attempt; NaN where its CPU time is not that of it all."""
+    if seen.meta.get("engine") not in WHOLE:
+        return np.full(seen.n, np.nan)
+    cpu = np.fmax(seen.number("cpu_s"), seen.number("process_cpu_s"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        busy = np.where((cpu > 0) & np.isfinite(cpu) & (seen.wall > 0), cpu / seen.wall, np.nan)
+    # Cores of several nodes are a sum that no request for each of them follows from.
+    nodes = np.fmax(seen.number("granted_nodes"), seen.number("requested_nodes"))
+    return np.where(nodes > 1, np.nan, busy)

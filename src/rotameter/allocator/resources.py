@@ -1,0 +1,133 @@
+"""What a request can be for: its unit, its least sensible amount, and how it is spoken of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rotameter.allocator.ledger import GB_HOUR
+from rotameter.units import format_bytes, format_number, format_seconds
+
+__all__ = ["CORES", "MEMORY", "RESOURCES", "TIME", "Resource"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource that tasks ask for.
+
+    Attributes
+    ----------
+    name : str
+    unit : str
+        Of all its amounts; the ending of their names in JSON.
+    floor, step : float
+        No request is below the one; each is a whole multiple of the other.
+    headroom : float
+        Part that is added to what was needed, where the user says nothing.
+    held : str or None
+        Unit of an amount times a duration; None where nothing is held by a request.
+    per_held : float
+        Amount-seconds in it.
+    shown : str
+        How a completed run is known, for "no completed run has a known …".
+    bounded : str
+        Why nothing is advised where only upper bounds are known.
+    ran_out, used, largest, room, limit : str
+        "ran out of …"; what a run did with its need; the run with the largest one; what a request
+        cannot be beyond, and who sets that.
+    """
+
+    name: str
+    unit: str
+    floor: float
+    step: float
+    headroom: float
+    held: str | None
+    per_held: float
+    shown: str
+    bounded: str
+    ran_out: str
+    used: str
+    largest: str
+    room: str
+    limit: str
+
+    def text(self, value: float | None) -> str:
+        """Write an amount.
+
+        Examples
+        --------
+        >>> MEMORY.text(2e9), TIME.text(5400.0), CORES.text(1.25), TIME.text(None)
+        ('2 GB', '1 h 30 min', '1.25', '–')
+        """
+        if self.unit == "bytes":
+            return format_bytes(value)
+        return format_seconds(value) if self.unit == "s" else format_number(value)
+
+    def has(self, most: float) -> str:
+        """Say what a request cannot be beyond.
+
+        Examples
+        --------
+        >>> MEMORY.has(64e9), TIME.has(86400.0)
+        ('a machine has 64 GB', 'the queue allows 24 h')
+        """
+        return f"{self.limit} {self.text(most)}"
+
+
+MEMORY = Resource(
+    name="memory",
+    unit="bytes",
+    floor=256e6,
+    step=1.0,
+    headroom=0.1,
+    held="gbh",
+    per_held=GB_HOUR,
+    shown="peak",
+    bounded="only upper bounds of its use are known",
+    ran_out="memory",
+    used="used",
+    largest="largest",
+    room="a machine's",
+    limit="a machine has",
+)
+"""What a core brings along on any node is its floor: to ask for less saves nothing, and tiny needs
+vary most."""
+
+TIME = Resource(
+    name="time",
+    unit="s",
+    floor=600.0,
+    step=60.0,
+    headroom=0.25,
+    held=None,
+    per_held=1.0,
+    shown="duration",
+    bounded="all runs ended at their limit",
+    ran_out="time",
+    used="took",
+    largest="longest",
+    room="the queue's",
+    limit="the queue allows",
+)
+"""A start on another node (its container, modules, a cold file system) takes minutes whatever the
+task, and no gap in a queue is shorter than some: ten are its floor. Durations vary with the machine
+and its load where peaks of memory do not: a quarter is added. Schedulers count in minutes."""
+
+CORES = Resource(
+    name="cores",
+    unit="cores",
+    floor=1.0,
+    step=1.0,
+    headroom=0.1,
+    held="core_h",
+    per_held=3600.0,
+    shown="CPU time",
+    bounded="",
+    ran_out="cores",
+    used="kept busy",
+    largest="largest",
+    room="a machine's",
+    limit="a machine has",
+)
+
+RESOURCES = {one.name: one for one in (MEMORY, TIME, CORES)}

@@ -1,0 +1,134 @@
+"""What ``rotameter size`` advises: as text, as JSON, or as a file of a tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rotameter.errors import UsageError
+from rotameter.values import to_dict
+
+if TYPE_CHECKING:
+    from rotameter.allocator.advice import Advice
+    from rotameter.allocator.workload import Workload
+
+__all__ = ["Asked", "advice_dict", "advice_words"]
+
+_AMOUNTS = {
+    **{name: name for name in ("least", "most", "asked", "request", "median", "p95")},
+    **{"retries": "retry", "killed_with": "killed", "at_least": "at_least", "guess": "guess"},
+}
+"""Amounts in the unit of the resource, and their names in JSON before the unit."""
+
+_OF_KILLS = (
+    "retries", "kill_ratio", "kill_interval", "at_most", "killed", "killed_with", "enough_ratios",
+    "lacking", "unsure", "at_least", "guess", "kill_range",
+)  # fmt: skip
+"""What means nothing of cores: no task is killed for what it keeps busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user accepts and has, by resource where it differs.
+
+    Attributes
+    ----------
+    max_kill : float
+    headroom : float or None
+        None: that of the resource.
+    floors : mapping of str to float
+    most : mapping of str to float or None
+        What the largest machine has, or the queue allows.
+    """
+
+    max_kill: float
+    headroom: float | None
+    floors: Mapping[str, float]
+    most: Mapping[str, float | None]
+
+
+def advice_words(
+    works: Sequence[Sequence[Workload]], asked: Asked, target: str | None, *, named: bool
+) -> str:
+    """Advise on each workload of each input, and write it down.
+
+    Parameters
+    ----------
+    works : sequence of sequence of Workload
+        Those of each input, one a resource.
+    asked : Asked
+    target : str or None
+        A tool, ``json``, or None for text.
+    named : bool
+        Whether JSON names the resource of each entry: where the user named any.
+    """
+    from rotameter.adapters.advising import left_out, write
+    from rotameter.cli.size_text import advice_text
+
+    made = [[(work, _advise(work, asked)) for work in one] for one in works]
+    if target == "json":
+        files = [_entry(work, found, named) for one in made for work, found in one]
+        return json.dumps({"schema": 1, "advice": files}, indent=2)
+    if target is not None:
+        if len(works) > 1:
+            raise UsageError("--for takes one input", hint="run it once for each")
+        advice = [one for _, found in made[0] for one in found]
+        for word in left_out(target, advice):
+            click.echo(f"warning: {word}", err=True)
+        return write(target, advice, asked.most["memory"], asked.most["time"])
+    # The last line of a file's blocks names --for, once.
+    return "\n\n".join(
+        advice_text(work, found, last=at == len(one) - 1)
+        for one in made
+        for at, (work, found) in enumerate(one)
+    )
+
+
+def _advise(work: Workload, asked: Asked) -> list[Advice]:
+    from rotameter.allocator.advice import advise
+    from rotameter.allocator.cores import advise_cores
+
+    name = work.resource.name
+    if name == "cores":
+        return advise_cores(work, headroom=asked.headroom)
+    return advise(
+        work,
+        max_kill=asked.max_kill,
+        headroom=asked.headroom,
+        most=asked.most[name],
+        floor=asked.floors[name],
+    )
+
+
+def _entry(work: Workload, found: Sequence[Advice], named: bool) -> dict[str, Any]:
+    told = {"resource": work.resource.name, "unit": work.resource.unit} if named else {}
+    return {"file": work.name, **told, "groups": [advice_dict(one) for one in found]}
+
+
+def advice_dict(one: Advice) -> dict[str, Any]:
+    """Give advice as JSON has it: each amount with its unit in its name.
+
+    Examples
+    --------
+    >>> from rotameter.allocator.advice import Advice
+    >>> from rotameter.allocator.resources import TIME
+    >>> blank = (9, 60.0, 70.0, None, 600.0, (1200.0,), 0.0, (0.0, 0.3), None)
+    >>> [name for name in advice_dict(Advice("g", *blank, resource=TIME)) if name.endswith("_s")]
+    ['least_s', 'most_s', 'asked_s', 'request_s', 'retry_s', 'median_s', 'p95_s', 'killed_s', 'at_least_s', 'guess_s']
+    """  # noqa: E501
+    resource, made = one.resource, {}
+    for name in (field.name for field in fields(one) if field.name != "resource"):
+        if resource.name == "cores" and name in _OF_KILLS:
+            continue
+        value = to_dict(getattr(one, name))
+        if name in _AMOUNTS:
+            made[f"{_AMOUNTS[name]}_{resource.unit}"] = value
+        elif not name.endswith("_held"):
+            made[name] = value
+        elif resource.held:
+            made[f"{name.removesuffix('_held')}_{resource.held}"] = value
+    return made
