@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from rotameter.cli.size import size
-from rotameter.errors import BadInput, UsageError
+from rotameter.errors import BadInput, UnknownFormat, UsageError
 
 HEAD = "JobID|JobName|State|Elapsed|Timelimit|ReqCPUS|AllocCPUS|TotalCPU|ReqMem|MaxRSS|NNodes\n"
 
@@ -118,10 +119,14 @@ def test_terms_of_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--queue-time", "0"),
-        ("--queue-time", "soon"),
-        ("--queue-time", "1e300h"),
-        ("--floor-time", "-1"),
+        ("--resource", "time", "--queue-time", "0"),
+        ("--resource", "time", "--queue-time", "soon"),
+        ("--resource", "time", "--queue-time", "1e300h"),
+        ("--resource", "time", "--floor-time", "-1"),
+        ("--resource", "time", "--floor", "1GB"),
+        ("--resource", "time", "--node-memory", "64GB"),
+        ("--queue-time", "7d"),
+        ("--resource", "cores", "--max-kill", "5%"),
         ("--resource", "time", "--allocator", "greedy"),
         ("--queue-time", "7d", "--allocator", "greedy"),
     ],
@@ -173,3 +178,14 @@ def test_several_files_have_their_blocks(tmp_path: Path) -> None:
     path = log(tmp_path)
     text = call(path, path, "--resource", "time").stdout
     assert text.count("wall time") == 2 and text.count("A file to include") == 2
+
+
+def test_a_packed_log_is_no_table(tmp_path: Path) -> None:
+    """A first line of other bytes, with line ends of old Macs in it, is none of ours."""
+    path = tmp_path / "jobs.txt.gz"
+    path.write_bytes(gzip.compress(Path(log(tmp_path)).read_bytes()))
+    assert "align" in call(str(path), "--resource", "time").stdout
+    path = tmp_path / "odd"
+    path.write_bytes(b"task_type\rmem_mb\r,\x00\x1f\n")
+    with pytest.raises(UnknownFormat):
+        call(str(path))

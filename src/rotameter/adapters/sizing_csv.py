@@ -53,7 +53,10 @@ def _head(line: str) -> tuple[str, list[str]]:
     """Give what parts the fields, and the columns' names, in small letters."""
 
     def names(delimiter: str) -> list[str]:
-        found = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+        try:
+            found = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+        except csv.Error:  # No text, such as what is packed.
+            return []
         return [name.strip().casefold() for name in found]
 
     best = max(_DELIMITERS, key=lambda one: len(set(NEEDED) & set(names(one))))

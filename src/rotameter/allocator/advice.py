@@ -61,12 +61,9 @@ def advise(
     (2200000000.0, (4400000000.0, 8800000000.0), 0.0)
     """
     resource = work.resource
-    terms = Terms(
-        max_kill,
-        resource.headroom if headroom is None else headroom,
-        resource.floor if floor is None else floor,
-        math.inf if most is None else most,
-    )
+    added = resource.headroom if headroom is None else headroom
+    least_of_all = resource.floor if floor is None else floor
+    terms = Terms(max_kill, added, least_of_all, math.inf if most is None else most)
     # A limit of time holds nothing: there, those that ran longest come first.
     held = work.need * work.wall_s if resource.held else work.wall_s
     weight = np.bincount(work.group, held, minlength=len(work.groups))

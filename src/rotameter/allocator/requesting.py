@@ -59,6 +59,7 @@ def basis_of(
     growth = _growth(seen.needs[~seen.at_most])
     base = added = most = 0.0
     over = aside = 0
+    counts_bound = False
     if len(seen.needs):
         wanted = _wanted(seen, growth, terms.headroom)
         # Runs that were killed use up what may be killed: how much they need is not known.
@@ -70,8 +71,6 @@ def basis_of(
         more = seen.needs > base
         over, aside = int((more & (wanted > added)).sum()), int((more & (wanted <= added)).sum())
         counts_bound = bool(seen.at_most[pick])
-    else:
-        counts_bound = False
     # What was not enough once is not advised, nor is anything after it that is no more than that.
     least = seen.least * (1 + terms.headroom)
     if died is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from rotameter.units import parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
     from rotameter.allocator.workload import Workload
+    from rotameter.cli.size_advice import Asked
 
 __all__ = ["size"]
 
@@ -28,6 +30,15 @@ _ADVICE = (
 )  # fmt: skip
 _TRIALS = ("slots", "seeds", "sizes")
 """Parameters that one of the two uses has no place for."""
+
+_ONLY = {
+    "floor": ("memory",),
+    "node_memory": ("memory",),
+    "floor_time": ("time",),
+    "queue_time": ("time",),
+    "max_kill": ("memory", "time"),
+}
+"""Parameters that only advice on some resources has a place for."""
 
 
 @click.command()
@@ -108,23 +119,13 @@ def size(
       rotameter size tasks.csv --allocator default --allocator greedy --slots 64
     """  # noqa: D301
     from rotameter.cli.convert import refuse_existing
-    from rotameter.cli.size_advice import Asked, advice_words
+    from rotameter.cli.size_advice import advice_words
     from rotameter.cli.size_inputs import refuse_larger, workloads
 
-    _refuse_mixed(context, names, target, as_json=as_json)
-    terms = Asked(
-        max_kill=_share(max_kill, "--max-kill"),
-        headroom=None if headroom is None else _share(headroom, "--headroom"),
-        floors={"memory": _bytes(floor, "--floor"), "time": _seconds(floor_time, "--floor-time")},
-        most={
-            "memory": None
-            if node_memory is None
-            else _bytes(node_memory, "--node-memory", above=0),
-            "time": None if queue_time is None else _seconds(queue_time, "--queue-time", above=0),
-        },
-    )
-    refuse_existing(output, force=force)
     wanted = _RESOURCES if "all" in resources else tuple(dict.fromkeys(resources or ("memory",)))
+    _refuse_mixed(context, names, target, wanted, as_json=as_json)
+    terms = _terms(max_kill, headroom, floor, floor_time, node_memory, queue_time)
+    refuse_existing(output, force=force)
     works = [workloads(path, given, rows, wanted, trial=bool(names)) for path in trace]
     refuse_larger(works, terms.most)
     if names:
@@ -140,27 +141,63 @@ def size(
     click.echo(f"Wrote {output}", err=True)
 
 
+def _terms(
+    max_kill: str,
+    headroom: str | None,
+    floor: str,
+    floor_time: str,
+    node_memory: str | None,
+    queue_time: str | None,
+) -> Asked:
+    from rotameter.cli.size_advice import Asked
+
+    memory = None if node_memory is None else _bytes(node_memory, "--node-memory", above=0)
+    time = None if queue_time is None else _seconds(queue_time, "--queue-time", above=0)
+    return Asked(
+        max_kill=_share(max_kill, "--max-kill"),
+        headroom=None if headroom is None else _share(headroom, "--headroom"),
+        floors={"memory": _bytes(floor, "--floor"), "time": _seconds(floor_time, "--floor-time")},
+        most={"memory": memory, "time": time},
+    )
+
+
 def _refuse_mixed(
-    context: click.Context, names: tuple[str, ...], target: str | None, *, as_json: bool
+    context: click.Context,
+    names: tuple[str, ...],
+    target: str | None,
+    wanted: Sequence[str],
+    *,
+    as_json: bool,
 ) -> None:
     """Refuse options that would be passed over in silence."""
     if as_json and target not in (None, "json"):
         raise UsageError(
             f"--json and --for {target}: two forms for one output", hint="leave one of them out"
         )
-    unused = _ADVICE if names else _TRIALS
-    said = [
-        parameter.opts[-1]
-        for parameter in context.command.params
-        if parameter.name in unused
-        and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
-    ]
+    said = _said(context, _ADVICE if names else _TRIALS)
     if said and names:
         raise UsageError(
             f"{said[0]} has no use with --allocator", hint="a trial of allocators gives no advice"
         )
     if said:
         raise UsageError(f"{said[0]} has no use without --allocator", hint="name an allocator")
+    for name, resources in () if names else _ONLY.items():
+        said = [] if set(resources) & set(wanted) else _said(context, (name,))
+        if said:
+            raise UsageError(
+                f"{said[0]} has no use without advice on {' or '.join(resources)}",
+                hint=f"add --resource {resources[0]}",
+            )
+
+
+def _said(context: click.Context, names: Sequence[str]) -> list[str]:
+    """Give the options among these that are on the command line."""
+    return [
+        parameter.opts[-1]
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) is click.core.ParameterSource.COMMANDLINE
+    ]
 
 
 def _bytes(text: str, option: str, *, above: float = -1.0) -> float:

@@ -67,10 +67,10 @@ def workloads(
             found.append(one)
     for note in dict.fromkeys(note for work in found for note in work.notes):
         click.echo(f"warning: {note}", err=True)
+    for error in failed if found else failed[1:]:
+        click.echo(f"warning: {error}", err=True)
     if not found:
         raise failed[0]
-    for error in failed:
-        click.echo(f"warning: {error}", err=True)
     return found
 
 
@@ -116,17 +116,17 @@ def _nothing(path: str, trace: Trace) -> BadInput:
     unknown = of_unknown_state(trace)
     if unknown:
         told = many(unknown, "task has", "tasks have")
-        return _stateless(f"{path}: {told} a peak of memory and a duration")
+        return _stateless(f"{path}: {told} a peak of memory and a duration", table=True)
     why, hint = nothing_known(trace)
     return BadInput(f"{path}: {why}", hint=hint)
 
 
-def _stateless(what: str) -> BadInput:
-    return BadInput(
-        f"{what}, but how they ended is not known",
-        hint="name the column of their state, such as --map state=COLUMN, or its words in a "
-        "mapping (--opt mapping=FILE)",
-    )
+def _stateless(what: str, *, table: bool) -> BadInput:
+    hint = "take a log that says how tasks ended: what was cut short does not show a need"
+    if table:
+        hint = "name the column of their state, such as --map state=COLUMN, or its words in a "
+        hint += "mapping (--opt mapping=FILE)"
+    return BadInput(f"{what}, but how they ended is not known", hint=hint)
 
 
 def _nothing_else(path: str, trace: Trace, name: str) -> BadInput:
@@ -137,7 +137,8 @@ def _nothing_else(path: str, trace: Trace, name: str) -> BadInput:
     timed = ~seen.nested & (seen.wall > 0)
     unknown = int((timed & seen.outcome_in(None, "unknown")).sum())
     if unknown and not (timed & seen.ok).any():
-        return _stateless(f"{path}: {many(unknown, 'task has', 'tasks have')} a duration")
+        told = many(unknown, "task has", "tasks have")
+        return _stateless(f"{path}: {told} a duration", table=seen.meta.get("engine") == "table")
     if not (timed & seen.ok).any():
         return BadInput(
             f"{path}: no completed task has a known duration, so nothing is advised on {name}",
