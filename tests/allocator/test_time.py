@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rotameter.allocator.advice import Advice, advise
 from rotameter.allocator.recorded_time import time_from_trace
@@ -104,6 +106,8 @@ def test_what_was_taken_away_would_have_taken_longer() -> None:
     done = run("preempted0", 5 * DAY, attempt=2, requested_wall_s=14 * DAY)
     made = advised([*runs(8, 5 * DAY, requested_wall_s=14 * DAY), *gone, done])
     assert made.request == pytest.approx(6.25 * DAY)
+    gone[0]["wall_s"] = 90 * DAY  # Noticed months after its limit of two weeks.
+    assert advised([*runs(8, 5 * DAY, requested_wall_s=14 * DAY), *gone]).request == 6.25 * DAY
 
 
 def test_few_runs_and_one_input_size_are_kept() -> None:
@@ -154,6 +158,28 @@ def test_moving_files_counts_in_nextflow() -> None:
 def test_what_came_from_a_cache_is_known() -> None:
     made = advised(runs(9, outcome="cached"))
     assert made.runs == 9 and made.request == 75 * 60
+
+
+@given(
+    walls=st.lists(st.floats(0.1, 1e9), min_size=5, max_size=60),
+    late=st.lists(st.floats(0.1, 1e9), max_size=5),
+    queue=st.none() | st.floats(60.0, 1e10),
+)
+@settings(deadline=None, max_examples=60)
+def test_what_is_advised_is_whole_minutes_and_climbs(
+    walls: list[float], late: list[float], queue: float | None
+) -> None:
+    rows = [run(f"a{k}", wall, requested_wall_s=None) for k, wall in enumerate(walls)]
+    rows += [
+        run(f"b{k}", wall, outcome="timeout", requested_wall_s=None) for k, wall in enumerate(late)
+    ]
+    made = advised(rows, most=queue)
+    rungs = [made.request or 0.0, *made.retries]
+    assert rungs == sorted(set(rungs))
+    most = float("inf") if queue is None else queue
+    assert all(one % 60 == 0 or one == most for one in rungs) and rungs[0] >= min(600, most)
+    if queue is None:
+        assert rungs[-1] >= max(walls) and all(one > max([0.0, *late]) for one in rungs)
 
 
 def test_those_that_ran_longest_come_first() -> None:

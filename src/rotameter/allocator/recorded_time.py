@@ -12,7 +12,7 @@ from rotameter.allocator.resources import TIME
 from rotameter.allocator.workload import Workload, near_limit
 
 if TYPE_CHECKING:
-    from rotameter.allocator.workload import Floats
+    from rotameter.allocator.workload import Codes, Floats
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import View
 
@@ -61,10 +61,7 @@ def time_from_trace(trace: Trace, name: str = "") -> Workload:
     dead = np.flatnonzero(seen.outcome_in("timeout") & ~seen.nested)
     had = _had(took, limit)[dead]
     blind = np.isnan(had)
-    cut = np.flatnonzero(seen.outcome_in(*_CUT_SHORT) & fit)
-    known = np.zeros(len(seen.task_ids) + 1, dtype=bool)
-    known[seen.task[rows]] = True
-    cut = cut[~known[seen.task[cut]]]
+    cut = _cut_short(seen, rows, took, limit)
     return Workload(
         name=name,
         group=group[rows],
@@ -82,6 +79,17 @@ def time_from_trace(trace: Trace, name: str = "") -> Workload:
         notes=notes,
         resource=TIME,
     )
+
+
+def _cut_short(seen: View, rows: Codes, took: Floats, limit: Floats) -> Codes:
+    """Give attempts that ended whatever they did, of tasks that never completed.
+
+    One that lasted beyond its limit did not: its end was noticed late, or is a mistake.
+    """
+    known = np.zeros(len(seen.task_ids) + 1, dtype=bool)
+    known[seen.task[rows]] = True
+    cut = seen.outcome_in(*_CUT_SHORT) & ~seen.nested & (took > 0) & ~known[seen.task]
+    return np.flatnonzero(cut & ~(took > limit))
 
 
 def _took(seen: View) -> Floats:

@@ -111,7 +111,7 @@ TIME = Resource(
 )
 """A start on another node (its container, modules, a cold file system) takes minutes whatever the
 task, and no gap in a queue is shorter than some: ten are its floor. Durations vary with the machine
-and its load where peaks of memory do not: a quarter is added. Schedulers count in minutes."""
+and its load, more than peaks of memory do: a quarter is added. Schedulers count in minutes."""
 
 CORES = Resource(
     name="cores",
