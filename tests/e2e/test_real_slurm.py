@@ -325,3 +325,36 @@ def test_jobs_are_opened_by_number(real: Real, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = {(task, attempt): outcome for task, attempt, outcome in json.loads(done.stdout)}
     assert found == {key: row["outcome"] for key, row in real.rows("chosen").items()}
+
+
+def test_a_job_that_ran_out_of_time_needs_more_than_it_took(real: Real) -> None:
+    from rotameter.allocator.advice import advise
+    from rotameter.allocator.recorded_time import time_from_trace
+
+    found = {one.group: one for one in advise(time_from_trace(real.trace("chosen")))}
+    late, (row,) = found["late"], real.runs("late")
+    assert (late.runs, late.killed, late.request) == (0, 1, None)
+    # Its end was moved to before its limit: of the limit nothing is known.
+    assert late.at_least == late.killed_with == row["wall_s"] < 60
+
+
+def test_lines_of_size_are_what_slurm_takes(real: Real, tmp_path: Path) -> None:
+    from rotameter.adapters.advising import write
+    from rotameter.allocator.advice import Advice
+    from rotameter.allocator.resources import CORES, TIME
+
+    blank = (9, 60.0, 90.0, None)
+    chance: Any = (0.0, (0.0, 0.3), None)
+    for limit_s, shown in ((5430.0, "01:31:00"), (91_800.0, "1-01:30:00")):
+        advice = [
+            Advice("load", *blank, 300.0 * MIB, (), *chance),
+            Advice("load", *blank, limit_s, (2 * limit_s,), *chance, resource=TIME),
+            Advice("load", *blank, 2.0, (), None, None, None, resource=CORES),
+        ]
+        script = tmp_path / "job.sh"
+        script.write_text(f"#!/bin/sh\n{write('slurm', advice, None)}\ntrue\n")
+        job = real.cluster.call("sbatch", "--parsable", "--hold", script).strip()
+        told = real.cluster.call("scontrol", "show", "job", job)
+        real.cluster.call("scancel", job)
+        assert f"TimeLimit={shown} " in told
+        assert "CPUs/Task=2" in told and "mem=300M" in told
