@@ -75,12 +75,12 @@ class Runs:
     _wanted: str | None = None
 
     @classmethod
-    def of(cls, database: Database, wanted: str | None) -> Runs:
+    def of(cls, database: Database, wanted: str | None, zone_ns: int | None = None) -> Runs:
         """Read the table of workflows, and the run ids that only other tables know."""
         columns = ("run_id", "workflow_name", "workflow_version", "time_began", "time_completed")
         more = ("user", "tasks_failed_count", "tasks_completed_count")
         rows = list(database.rows("workflow", *columns, *more))
-        runs = cls(Clock((row[4], row[3]) for row in rows), _wanted=wanted)
+        runs = cls(Clock(((row[4], row[3]) for row in rows), zone_ns), _wanted=wanted)
         for _, run, name, version, began, completed, user, failed, done in rows:
             key = plain(run)
             if key is None:

@@ -42,17 +42,23 @@ class Clock:
     began : iterable of (time_began, workflow_version)
         Of the runs in the file; from them the zone of local text is found where tasks have epoch
         seconds.
+    zone_ns : int, optional
+        What the user says of text without a zone, nanoseconds east of UTC.
 
     Attributes
     ----------
     epoch : bool
-        Whether the file's own times are seconds since the epoch.
+        Whether times are on the axis of the epoch: the file's own are, or the zone is known.
     """
 
-    def __init__(self, began: Iterable[tuple[Any, Any]]) -> None:
+    def __init__(self, began: Iterable[tuple[Any, Any]], zone_ns: int | None = None) -> None:
         pairs = list(began)
         self.epoch = any(is_epoch(first) for first, _ in pairs)
-        self._east_s = _zone(pairs) if self.epoch else 0
+        east_s = _zone(pairs) if self.epoch else None
+        self._east_ns = zone_ns if east_s is None else east_s * 10**9
+        if not self.epoch and self._east_ns is None:
+            self._east_ns = 0
+        self.epoch |= zone_ns is not None
         self.unreadable = 0
         self.lost = 0
 
@@ -70,10 +76,10 @@ class Clock:
         except (ValueError, OverflowError):
             self.unreadable += 1
             return None
-        if self._east_s is None:
+        if self._east_ns is None:
             self.lost += 1
             return None
-        return at - self._east_s * 10**9
+        return at - self._east_ns
 
 
 def _zone(pairs: list[tuple[Any, Any]]) -> int | None:

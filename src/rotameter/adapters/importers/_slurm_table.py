@@ -143,8 +143,17 @@ class _Source:
         return _numbers_of(pc.fill_null(found.field("v"), ""), function, wanted, self.unread)
 
 
-def extract(rows: Rows, unread: Unread) -> tuple[Columns, tuple[int, int]]:
+def extract(
+    rows: Rows, unread: Unread, zone_ns: int | None = None
+) -> tuple[Columns, tuple[int, int]]:
     """Read the columns of some rows; what cannot be read is counted in ``unread``.
+
+    Parameters
+    ----------
+    rows : Rows
+    unread : Unread
+    zone_ns : int, optional
+        Zone of times that carry none, nanoseconds east of UTC: they are on the common axis then.
 
     Returns
     -------
@@ -162,8 +171,11 @@ def extract(rows: Rows, unread: Unread) -> tuple[Columns, tuple[int, int]]:
             known = out[wanted] != MISSING_NS
             unread.look(wanted, column, ~known)
             with_zone = int(zones.sum())
+            if zone_ns is not None:
+                out[wanted] = np.where(known & ~zones, out[wanted] - zone_ns, out[wanted])
+                with_zone = int(known.sum())
             zoned, local = zoned + with_zone, local + int(known.sum()) - with_zone
-            if with_zone and wanted in ("start", "end"):
+            if zones.any() and wanted in ("start", "end"):
                 out["zoned"] = zones | out.get("zoned", False)
     _state(got, out)
     _numbers(got, out)

@@ -26,7 +26,7 @@ from rotameter.adapters.importers._table_plain import booleans, exact_ints, with
 from rotameter.adapters.importers._table_rows import Chunk
 from rotameter.adapters.importers._table_secrets import cleaned, safe_name
 from rotameter.adapters.importers._table_styles import Styles
-from rotameter.adapters.importers._table_times import DAYS, ROUNDED, serial_days, times
+from rotameter.adapters.importers._table_times import DAYS, ROUNDED, in_zone, serial_days, times
 from rotameter.adapters.importers._table_values import (
     Read,
     Style,
@@ -313,7 +313,7 @@ class Converter:
         if unit is None and self._days.get(name):
             unit = "d"
             self._warn(DAYS.format(name=name, word=word_of(target)))
-        read = times(column, unit, style)
+        read = in_zone(times(column, unit, style), self.build.zone_ns)
         if read.unit == "?":
             short = word_of(target)
             raise UsageError(

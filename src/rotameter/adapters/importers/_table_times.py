@@ -266,27 +266,51 @@ def _mostly_numbers(text: pa.Array, unit: str | None) -> Read | None:
 
 
 def _stamps(text: pa.Array, pattern: str | None) -> Read:
-    zones: set[bool] = set()
-    made: dict[str, int | None] = {}
+    made: dict[str, tuple[int | None, bool | None]] = {}
+    zones: list[bool | None] = []
     values: list[int | None] = []
     bad = np.zeros(len(text), dtype=bool)
     for i, word in enumerate(text.to_pylist()):
         if word is None:
             values.append(None)
+            zones.append(None)
             continue
         if word not in made:
             try:
                 at, zoned = moment(word, pattern)
-                made[word] = at if 0 < at < _INT_LIMIT else None if at else 0
-                zones.add(zoned)
+                made[word] = at if 0 < at < _INT_LIMIT else None if at else 0, zoned
             except (ValueError, OverflowError):
-                made[word] = None
+                made[word] = None, None
             if len(made) > 1 << 17:
                 made = {word: made[word]}
-        at_ns = made[word]
+        at_ns, zone = made[word]
+        zones.append(zone)
         bad[i] = at_ns is None
         values.append(at_ns or None)  # 1970 itself stands for "not yet" in many logs
-    return Read(pa.array(values, pa.int64()), bad, zoned=True in zones, local=False in zones)
+    both = True in zones and False in zones
+    return Read(
+        pa.array(values, pa.int64()),
+        bad,
+        zoned=True in zones,
+        local=False in zones,
+        naive=np.array([one is False for one in zones]) if both else None,
+    )
+
+
+def in_zone(read: Read, zone_ns: int | None) -> Read:
+    """Put times that carry no zone into the one that the user gave, nanoseconds east of UTC.
+
+    Examples
+    --------
+    >>> in_zone(Read(pa.array([7200 * 10**9]), local=True), 3600 * 10**9).values.to_pylist()
+    [3600000000000]
+    """
+    if zone_ns is None or not read.local:
+        return read
+    moved = pc.subtract(read.values, zone_ns)
+    if read.naive is not None:
+        moved = pc.if_else(pa.array(read.naive), moved, read.values)
+    return replace(read, values=moved, zoned=True, local=False, naive=None)
 
 
 def _since(values: pa.Array, unit: str | None) -> Read:

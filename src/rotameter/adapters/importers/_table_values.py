@@ -63,7 +63,10 @@ _FORMULA = r"^=([+-]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?)$"
 
 @dataclass(frozen=True)
 class Read:
-    """A column that was read: the values, which of them could not be, and which were rounded."""
+    """A column that was read: the values, which of them could not be, and which were rounded.
+
+    ``naive`` says which times carry no zone, where others of the column do.
+    """
 
     values: pa.Array
     bad: NDArray[np.bool_] | None = None
@@ -73,6 +76,7 @@ class Read:
     unit: str | None = None
     mixed: str = ""
     rounded: NDArray[np.bool_] | None = None
+    naive: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)

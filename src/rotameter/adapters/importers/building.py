@@ -58,6 +58,10 @@ class Builder:
     local : bool
         Set by an importer whose times carry no zone: they are read as if they were UTC and made
         relative to the first instant, unless the user gave the zone.
+    zone_ns : int, optional
+        The zone that the user gave for times that carry none, nanoseconds east of UTC. An importer
+        whose inputs may have times of both kinds takes it off the ones without (and is not
+        ``local`` then).
     records_in : int
         Input records seen (rows, jobs, events); every one must be accounted for.
 
@@ -76,6 +80,7 @@ class Builder:
         self.importer = importer
         self.meta: dict[str, Any] = {"origin": "imported", "engine": engine}
         self.local = False
+        self.zone_ns: int | None = None
         self.records_in = 0
         self.records_out: int | None = None
         self.merged = 0

@@ -183,6 +183,11 @@ class Importer:
         """Keep the times of one kind only: with and without a zone cannot be compared."""
         if made.zoned is None:
             return
+        if not made.zoned and build.zone_ns is not None:
+            for name in ("submitted_ns", "started_ns", "ended_ns"):
+                if made.row.get(name) is not None:
+                    made.row[name] -= build.zone_ns
+            made.zoned = True
         if self._zoned is None:
             self._zoned = made.zoned
         if made.zoned != self._zoned:

@@ -59,7 +59,7 @@ class Importer:
                 raise BadInput(
                     f"{file.name} has none of Parsl's tables", hint="check that it is Parsl's"
                 )
-            runs = Runs.of(database, None if wanted is None else str(wanted))
+            runs = Runs.of(database, None if wanted is None else str(wanted), build.zone_ns)
             if wanted is not None and not runs.chosen:
                 known = ", ".join(list(runs.all)[:5]) or "none"
                 raise UsageError(

@@ -134,6 +134,7 @@ def read(
         )
     importer = plugins.get("importers", kinds.pop())()
     build = Builder(importer.name, importer.engine)
+    build.zone_ns = None if utc_offset_s is None else round(utc_offset_s * 1e9)
     known = set(importer.options)
     for name in options or {}:
         if name not in known:

@@ -89,7 +89,7 @@ class Importer:
             )
         last, before = self._last, self._rows
         for rows in blocks:
-            columns, times = extract(rows, self._unread)
+            columns, times = extract(rows, self._unread, build.zone_ns)
             columns["line"] = columns["line"] + last  # in the order of files and lines
             self._last = max(self._last, int(columns["line"].max(initial=last)))
             self._rows += len(rows.lines)
