@@ -139,6 +139,22 @@ def test_an_open_slice_ends_with_what_is_around_it_or_with_the_trace():
     assert any("without an end event" in text and text.endswith(": 2") for text in trace.warnings)
 
 
+def test_sums_and_repetitions_of_other_slices_are_none():
+    clang = (
+        x("ExecuteCompiler", 0, 1000),
+        x("Total ExecuteCompiler", 0, 1000, tid=2, args={"count": 1, "avg ms": 1}),
+    )
+    bazel = (
+        x("Compiling 0.cc", 0, 1000, tid=10, cat="action processing"),
+        x("action 'Compiling 0.cc'", 0, 1000, tid=3, cat="critical path component"),
+        x("Total of mine", 0, 1000, args={"count": 1}),
+    )
+    for events, names in ((clang, 1), (bazel, 2)):
+        trace = import_bytes(Importer, {"t.json": json.dumps(list(events)).encode()})
+        assert len(trace.tasks) == names
+        assert any("only sum up or repeat" in word for word in trace.warnings)
+
+
 def test_missing_and_odd_lengths_are_unknown_not_zero():
     trace = read(
         x("a", 0, None), x("b", 1, -3), x("c", 2, "nan"), x("d", 3, 10**30), x("e", "5.5", "1.25"),

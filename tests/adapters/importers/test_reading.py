@@ -79,7 +79,7 @@ def test_files_that_nobody_knows(folder, tmp_path):
 def test_words_of_the_user(folder):
     with pytest.raises(UsageError, match="no option 'x'"):
         rotameter.open(folder / "a.swf", x="1")
-    with pytest.raises(UsageError, match="not a zone"):
+    with pytest.raises(UsageError, match="not an offset"):
         rotameter.open(folder / "a.swf", utc_offset="Mars")
     with pytest.raises(UsageError, match="no path"):
         rotameter.open([])
@@ -257,7 +257,32 @@ def test_copies_of_logs_count_once(tmp_path):
     (tmp_path / "c.psv").write_text(text.replace("\n1|", "\n2|"))
     trace = rotameter.open(tmp_path)
     assert ids(trace) == ["1", "2"] and any("left out: 1 file" in w for w in trace.warnings)
-    for name in ("a.swf", "b.swf"):  # a log without a name of its run: not for us to say
+    for name in ("a.swf", "b.swf"):
         (tmp_path / "swf").mkdir(exist_ok=True)
         (tmp_path / "swf" / name).write_text(log(1))
-    assert len(rotameter.open(tmp_path / "swf").tasks) == 2
+    assert len(rotameter.open(tmp_path / "swf").tasks) == 1
+
+
+def test_copies_that_may_be_of_two_runs_count_and_it_is_said(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("task_id,start,end,state\n1,5,9,ok\n")
+    trace = rotameter.open(tmp_path)
+    assert len(trace.tasks) == 2
+    assert any("counted, though perhaps copies: 1 file" in word for word in trace.warnings)
+
+
+def test_files_of_a_folder_that_nobody_knows_are_named_where_they_look_like_the_others(folder):
+    assert not rotameter.open(folder).warnings
+    (folder / "c.swf").write_text("all words\n")
+    (folder / "d.tgz").write_bytes(b"no archive")
+    (word,) = rotameter.open(folder).warnings
+    assert word.startswith("2 files beside them that no importer knows left out")
+    assert "c.swf" in word and "d.tgz" in word
+
+
+@pytest.mark.parametrize("mark", [b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c"])
+def test_what_is_packed_otherwise_is_called_so(tmp_path, mark):
+    (tmp_path / "jobs.txt.zst").write_bytes(mark + bytes(range(200)))
+    with pytest.raises(UnknownFormat, match="packed") as caught:
+        rotameter.open(tmp_path / "jobs.txt.zst")
+    assert "unpack" in str(caught.value.hint)

@@ -71,6 +71,22 @@ def test_suspended_jobs_have_no_outcome():
     assert row["outcome"] == "unknown"
 
 
+def test_parts_of_a_suspended_job_are_in_the_line_of_the_whole():
+    whole = b"9 0 10 150 4 90 -1 4 400 -1 1 1 1 1 1 1 -1 -1\n"
+    parts = (
+        b"9 0 10 100 4 60 -1 4 400 -1 2 1 1 1 1 1 -1 -1\n"
+        b"9 -1 20 50 4 30 -1 4 400 -1 3 1 1 1 1 1 -1 -1\n"
+    )
+    other = b"10 5 5 7 1 -1 -1 1 -1 -1 1 1 1 1 1 1 -1 -1\n"
+    trace = import_bytes(Importer, {"log.swf": whole + parts + other})
+    found = trace.table("tasks").to_pylist()
+    assert [(row["task_id"], row["wall_s"]) for row in found] == [("9", 150), ("10", 7)]
+    assert any("parts of suspended jobs" in word for word in trace.warnings)
+    assert trace.meta["importer"]["records"]["merged"] == 2
+    alone = import_bytes(Importer, {"log.swf": parts})
+    assert [row["outcome"] for row in alone.table("tasks").to_pylist()] == ["unknown"] * 2
+
+
 def test_nothing_in_it():
     with pytest.raises(BadInput, match="no jobs"):
         rows(b"\n\n")

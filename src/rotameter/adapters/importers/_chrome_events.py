@@ -140,6 +140,7 @@ class Events:
         self.deps: set[tuple[str, str]] = set()
         self.thread_clock = 0
         self.no_length = 0
+        self.sums = 0
         self.records_in = self.out = self.merged = 0
         self.rejects: list[tuple[int, str]] = []
 
@@ -220,6 +221,10 @@ class Events:
     def _complete(
         self, event: Mapping[str, Any], at: int, pid: str | None, tid: str | None
     ) -> str | None:
+        if _is_sum(event):
+            self.sums += 1
+            self.merged += 1
+            return None
         lasts, cpu = micro_ns(event.get("dur")), micro_ns(event.get("tdur"))
         cpu = cpu if cpu is not None and cpu >= 0 else None
         if lasts is None and event.get("dur") is None and cpu is not None:
@@ -320,6 +325,24 @@ class Events:
             if isinstance(given, (int, str)) and not isinstance(given, bool):
                 self.facts[name] = max(str(self.facts.get(name, "")), str(given)[:200])
         return None
+
+
+def _is_sum(event: Mapping[str, Any]) -> bool:
+    """Say whether a slice only tells again what others told.
+
+    clang closes its trace with one slice for all of a name ("Total Frontend"); Bazel repeats the
+    actions of its critical path on a thread of their own.
+
+    Examples
+    --------
+    >>> _is_sum({"name": "Total Frontend", "args": {"count": 3, "avg ms": 2}})
+    True
+    """
+    if event.get("cat") == "critical path component":
+        return True
+    args = event.get("args")
+    total = isinstance(args, dict) and "count" in args and "avg ms" in args
+    return total and _plain(event.get("name")).startswith("Total ")
 
 
 def _number(value: Any) -> float | None:

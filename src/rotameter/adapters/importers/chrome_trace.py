@@ -110,6 +110,9 @@ class Importer:
             build.local = True  # some clock of its own: only differences mean something
         rows.said["slices without dur, whose thread time (tdur) is taken"] += events.thread_clock
         rows.said["slices without a length (dur), whose end is unknown"] += events.no_length
+        if events.sums:
+            told = f"{source}: slices that only sum up or repeat others are left out"
+            build.note(told, events.sums)
         for words, count in rows.said.items():
             if count:
                 build.warn(f"{source}: {words}: {count:,}")

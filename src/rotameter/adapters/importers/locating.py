@@ -44,10 +44,15 @@ def utc_offset_seconds(text: str | float | None) -> float | None:
     else:
         match = _OFFSET.fullmatch(text.strip().upper())
         if match is None:
-            raise UsageError(f"not a zone: {text[:40]!r}", hint="such as +02:00, -05:30 or UTC")
+            raise UsageError(
+                f"not an offset from UTC: {text[:40]!r}",
+                hint="such as +02:00, -05:30 or UTC; a place has two in a year",
+            )
         hours = (int(match[2]) + int(match[3] or 0) / 60) * (1 if match[1] == "+" else -1)
     if not -15 <= hours <= 15:
-        raise UsageError(f"not a zone: {text!r}", hint="hours east of UTC, such as +02:00")
+        raise UsageError(
+            f"not an offset from UTC: {text!r}", hint="hours east of UTC, such as +02:00"
+        )
     return hours * 3600
 
 

@@ -40,9 +40,16 @@ _FILES_LIMIT = 200_000
 _PIPE_LIMIT_BYTES = 2 << 30
 _LOGS = frozenset(
     "nextflow parsl wfformat slurm darshan dftracer otlp dask_report dask_stream chrome_trace "  # noqa: SIM905
-    "kineto nsys".split()
+    "kineto nsys swf spm".split()
 )
 """Formats whose files say which run they are of: two files with the same contents are one."""
+_MAYBE = frozenset({"snakemake", "table", "graphml", "execution_trace"})
+"""Formats of which two runs may have left the same contents: copies are said, and counted."""
+_PACKED = frozenset({".zst", ".tgz", ".tar", ".tbz2", ".txz", ".7z", ".lz4", ".rar", ".lzma"})
+"""Files that are not unpacked in a folder, or not at all."""
+_OTHERWISE_PACKED = (b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"7z\xbc\xaf\x27\x1c", b"Rar!")
+"""First bytes of zstd, lz4, 7z and rar."""
+_SHOWN = 5
 _OF_A_TABLE = {"map", "mapping", "columns", "table"}
 
 Progress = Callable[[int, int], None]
@@ -179,8 +186,8 @@ def _read_files(
 
 
 def _once(name: str, files: Sequence[InputFile], build: Builder) -> Sequence[InputFile]:
-    """Leave out copies of logs; of benchmarks, which say no run, only say that there are some."""
-    if len(files) < 2 or name not in (*_LOGS, "snakemake"):
+    """Leave out copies of logs; of what does not say its run, only say that there are some."""
+    if len(files) < 2 or name not in _LOGS | _MAYBE:
         return files
     heads = Counter(map(_head, files))
     seen: set[bytes] = set()
@@ -323,7 +330,23 @@ def _choose(
             f"{file.name}: no importer knows this file" if file.head.strip() else _empty(file)
             for file, _ in unknown
         ]
+    elif alike := _alike([file for file, _ in chosen], [file for file, _ in unknown]):
+        troubles.append(alike)
     return chosen
+
+
+def _alike(read: Sequence[InputFile], unread: Sequence[InputFile]) -> str:
+    """Say which files that nobody knows look like those that are read, or are packed."""
+    ends = {_end(file) for file in read} | _PACKED
+    names = [file.name for file in unread if file.head.strip() and _end(file) in ends]
+    if not names:
+        return ""
+    shown = ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
+    return f"{many(len(names), 'file')} beside them that no importer knows left out: {shown}"
+
+
+def _end(file: InputFile) -> str:
+    return Path(file.name).suffix.lower()
 
 
 def _empty(file: InputFile) -> str:
@@ -339,6 +362,10 @@ def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -
     if file.head[257:262] == b"ustar":
         raise UnknownFormat(
             f"{file.name} is a tar archive", hint="name the archive itself, or unpack it"
+        )
+    if any(file.head.startswith(mark) for mark in _OTHERWISE_PACKED):
+        raise UnknownFormat(
+            f"{file.name} is packed in a way that is not read here", hint="unpack it first"
         )
     if guesses and guesses[0][1] == "table":
         # Its refusal shows the columns and how to name them.

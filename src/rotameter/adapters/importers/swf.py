@@ -85,6 +85,7 @@ class Importer:
         parts.append(_numbers_of(rows, numbers, file, build))
         del rows, numbers
         self._partial = self._done = 0
+        parts = _without_parts(parts, build)
         parts.reverse()
         while parts:  # each goes when it is done
             self._jobs(parts.pop(), build, header)
@@ -139,6 +140,23 @@ class Importer:
             },
         )
         self._done += len(jobs)
+
+
+def _without_parts(batches: list[Floats], build: Builder) -> list[Floats]:
+    """Leave out the parts of suspended jobs (codes 2 to 4) that have a line for the whole job.
+
+    The format: such a line, with code 0, 1 or 5, comes first and already is the sum of its parts.
+    """
+    parts = [np.isin(jobs[:, 10], _PARTIAL) for jobs in batches]
+    if not any(part.any() for part in parts):
+        return batches
+    whole = np.concatenate([jobs[~part, 0] for jobs, part in zip(batches, parts, strict=True)])
+    again = [part & np.isin(jobs[:, 0], whole) for jobs, part in zip(batches, parts, strict=True)]
+    count = sum(int(some.sum()) for some in again)
+    if count:
+        build.merged += count
+        build.note("lines for parts of suspended jobs, which the job's own line sums up", count)
+    return [jobs[~some] for jobs, some in zip(batches, again, strict=True)]
 
 
 def _numbers_of(rows: list[str], numbers: list[int], file: InputFile, build: Builder) -> Floats:
