@@ -126,6 +126,49 @@ def test_clock_change() -> None:
     assert not _about(warnings, "left out", "differ")
 
 
+@pytest.mark.parametrize(
+    "day", ["2025-02-10", "2025-07-06", "2025-12-25", "2025-10-22", "2025-03-26"]
+)
+def test_an_hour_off_where_no_clock_is_changed_is_no_clock_change(day: str) -> None:
+    tasks, warnings = _read(TIMED, f"1|COMPLETED|{day}T10:00:00|{day}T12:00:00|01:00:00")
+    assert tasks[0]["ended_ns"] - tasks[0]["started_ns"] == 7200 * 10**9
+    assert not _about(warnings, "clocks") and len(_about(warnings, "differ in 1 job,")) == 1
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("2025-03-09T01:30:00", "2025-03-09T04:30:00"),  # New York
+        ("2025-04-05T23:30:00", "2025-04-06T00:30:00"),  # Santiago
+        ("2025-09-28T01:00:00", "2025-09-28T04:00:00"),  # Auckland
+        ("2025-10-30T23:30:00", "2025-10-31T00:30:00"),  # Cairo
+        ("2025-11-02T00:30:00", "2025-11-02T01:30:00"),  # New York
+    ],
+)
+def test_an_hour_off_where_clocks_are_changed_somewhere(start: str, end: str) -> None:
+    tasks, warnings = _read(TIMED, f"1|COMPLETED|{start}|{end}|02:00:00")
+    assert tasks[0]["ended_ns"] - tasks[0]["started_ns"] == 7200 * 10**9
+    assert len(_about(warnings, "as where the clocks changed")) == 1
+
+
+def test_an_end_before_start_that_no_clock_explains_is_said_so() -> None:
+    tasks, warnings = _read(TIMED, "1|COMPLETED|2025-07-01T10:00:00|2025-07-01T09:50:00|00:20:00")
+    assert tasks[0]["ended_ns"] - tasks[0]["started_ns"] == 1200 * 10**9
+    assert len(_about(warnings, "it lay before Start")) == 1 and not _about(warnings, "clocks")
+
+
+def test_a_suspended_job_over_a_change_of_the_clocks() -> None:
+    tasks, warnings = _read(
+        f"{TIMED}|Suspended",
+        "1|COMPLETED|2025-03-30T01:00:00|2025-03-30T05:00:00|01:00:00|02:00:00",
+        "2|COMPLETED|2025-03-30T01:00:00|2025-03-30T03:00:00|01:00:00|00:20:00",
+    )
+    lasted = [(task["ended_ns"] - task["started_ns"]) // 10**9 for task in tasks]
+    assert lasted == [3 * 3600, 2 * 3600]
+    assert len(_about(warnings, "in 1 job, such as 1: it lay an hour off")) == 1
+    assert len(_about(warnings, "differ in 1 job, such as 2")) == 1
+
+
 def test_times_with_zones_are_not_touched() -> None:
     tasks, warnings = _read(
         TIMED, "1|COMPLETED|2026-03-29T01:30:00+0100|2026-03-29T03:30:00+0100|01:00:00"

@@ -67,11 +67,13 @@ _VALUES = {
     "JobName": _text,
     "State": st.sampled_from(
         ["COMPLETED", "CANCELLED by 5", "CANCELLED+", "OUT_OF_MEMORY", "OOM", "RUNNING",
-         "PENDING", "REQUEUED", "NODE_FAIL", "", "STRANGE", "größe", "TIMEOUT", "FAILED"]
+         "PENDING", "REQUEUED", "NODE_FAIL", "", "STRANGE", "größe", "TIMEOUT", "FAILED",
+         "RESIZING"]
     ),
     "ExitCode": st.sampled_from(["0:0", "1:0", "0:125", "0:9", "", ":", "a:b"]),
     "Submit": _time, "Eligible": _time, "Start": _time, "End": _time,
-    "Elapsed": _clock, "ElapsedRaw": _count, "TotalCPU": _clock, "UserCPU": _clock,
+    "Elapsed": _clock, "Suspended": _clock, "ElapsedRaw": _count, "TotalCPU": _clock,
+    "UserCPU": _clock,
     "SystemCPU": _clock,
     "Timelimit": st.sampled_from(["UNLIMITED", "Partition_Limit", "01:00:00", "", "3-00:00:00"]),
     "ReqMem": st.sampled_from(["4G", "2500Mc", "16Gn", "0n", "1.50T", "", "?", "1e400M"]),
@@ -83,6 +85,7 @@ _VALUES = {
     "TRESUsageOutTot": _tres,
     "ReqGRES": st.sampled_from(["", "gpu:2", "gpu:tesla:2", "gpu"]),
     "Cluster": st.sampled_from(["a", "b", ""]), "User": _text, "NodeList": _text,
+    "Partition": st.sampled_from(["p", "q", ""]),
     "Comment": _comment, "AdminComment": _comment, "SubmitLine": _text, "Site Field": _text,
 }  # fmt: skip
 _step = st.sampled_from(["", "", ".batch", ".extern", ".0", ".interactive", "+1", "_3", "_[1-3%2]"])

@@ -7,12 +7,15 @@ times that. With ``sacct -D`` a requeued job has one row a run, each followed by
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.adapters.importers._slurm_namesakes import namesakes
+from rotameter.adapters.importers._slurm_resized import fold_resized
 from rotameter.adapters.importers._slurm_runs import ALWAYS, arrays_begun, runs_of
 from rotameter.adapters.importers._slurm_steps import runs_of_steps
 from rotameter.adapters.importers._slurm_table import FLOATS, TIMES, Columns
@@ -48,6 +51,10 @@ class Joined:
         Rows that tell of a run that another row tells of too.
     unplaced : list of str
         Jobs of the steps of which it is not sure which run they belong to, one a step.
+    namesakes : list of str
+        Numbers that stand for several jobs.
+    resized : list of str
+        Jobs that were put together from records of several sizes.
     """
 
     def __init__(self, jobs: Columns, steps: Columns) -> None:
@@ -57,6 +64,8 @@ class Joined:
         self.made = np.zeros(_size(jobs), dtype=bool)
         self.doubles = 0
         self.unplaced: list[str] = []
+        self.namesakes: list[str] = []
+        self.resized: list[str] = []
 
     @property
     def n(self) -> int:
@@ -180,7 +189,8 @@ def _number_runs(joined: Joined, codes: Any) -> None:
     groups: dict[int, list[int]] = {}
     for row in again.tolist():
         groups.setdefault(int(codes[row]), []).append(row)
-    for rows in groups.values():
+    sizes: list[int] = []
+    for rows in _apart(joined, groups.values()):
         best = []
         for same in runs_of(jobs, rows):
             # What a run that is not over yet says of its end is a guess.
@@ -188,14 +198,40 @@ def _number_runs(joined: Joined, codes: Any) -> None:
             target[same] = keep
             best.append(keep)
         best.sort(key=lambda r: (start[r] == MISSING_NS, start[r], submit[r], r))
+        parts = dict(fold_resized(jobs, best))
+        for part, whole in parts.items():
+            target[part] = whole
+        sizes += parts
+        joined.resized += [jobs["key"][best[0]].as_py()] if parts else []
+        best = [row for row in best if row not in parts]
         joined.attempt[best] = np.arange(1, len(best) + 1)
     for array, task in arrays_begun(joined.jobs):
         target[array] = task
-    _put_together(joined, target)
+    _put_together(joined, target, sizes)
 
 
-def _put_together(joined: Joined, target: Any) -> None:
-    """Keep one row a run, with what the other rows of the run know beside it."""
+def _apart(joined: Joined, groups: Iterable[list[int]]) -> list[list[int]]:
+    """Share out rows of one number that tell of different jobs; later ones are called #2."""
+    jobs, found = joined.jobs, []
+    named: dict[int, str] = {}
+    for rows in groups:
+        shares = namesakes(jobs, rows)
+        found += shares
+        for number, share in enumerate(shares[1:], 2):
+            key = jobs["key"][rows[0]].as_py()
+            named |= {row: f"{key}#{number}" for row in share}
+            joined.namesakes += [key] if number == 2 else []
+    if named:
+        keys = jobs["key"].to_pylist()
+        jobs["key"] = pa.array([named.get(row, key) for row, key in enumerate(keys)], pa.string())
+    return found
+
+
+def _put_together(joined: Joined, target: Any, sizes: Sequence[int]) -> None:
+    """Keep one row a run, with what the other rows of the run know beside it.
+
+    ``sizes`` are rows of parts of a run: what these used was added up before.
+    """
     gone = np.flatnonzero(target != np.arange(joined.n))
     if not len(gone):
         return
@@ -208,7 +244,7 @@ def _put_together(joined: Joined, target: Any) -> None:
             continue
         sure = gone
         if name not in ALWAYS:  # a run that is not over says 0 of what is to come
-            sure = gone[phase[gone] <= phase[target[gone]]]
+            sure = gone[(phase[gone] <= phase[target[gone]]) & ~np.isin(gone, sizes)]
         for row in sure.tolist():
             missing = np.isnan if name in FLOATS else _is_missing
             if missing(values[target[row]]):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_blocks import Rows
 from rotameter.adapters.importers._slurm_bulk import numbers
+from rotameter.adapters.importers._slurm_resized import end_resized
 from rotameter.adapters.importers._slurm_unread import Unread, bad_tres
 from rotameter.adapters.importers._slurm_values import (
     MISSING_NS,
@@ -178,6 +179,7 @@ def extract(
             if zones.any() and wanted in ("start", "end"):
                 out["zoned"] = zones | out.get("zoned", False)
     _state(got, out)
+    end_resized(out)
     _numbers(got, out)
     _resources(got, out)
     for wanted in ("comment", "admincomment", "gpu_json"):

@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 
 from rotameter.adapters.importers import _slurm_gpu as gpu
 from rotameter.adapters.importers._slurm_jobs import Joined
+from rotameter.adapters.importers._slurm_peaks import Peaks, gpu_peaks, memory_peaks
 from rotameter.adapters.importers._slurm_runs import waiting_words
+from rotameter.adapters.importers._slurm_samples import Metric, add_samples, add_so_far
 from rotameter.adapters.importers._slurm_spans import Spans
 from rotameter.adapters.importers._slurm_use import Use, column, either, positive, spread, used
 from rotameter.adapters.importers._slurm_values import MISSING_NS
@@ -49,9 +51,12 @@ def add_tasks(joined: Joined, build: Builder) -> None:
     stats = gpu.read(joined, clock.wall)
     outcome, kinds, error = _outcomes(joined, use)
     oom = np.array(outcome) == "oom"
-    peak, peak_kind, filled = _peaks(use, stats, per_node, oom)
+    runs = phase == _RUNNING
+    memory = memory_peaks(use, stats, per_node, oom, runs)
+    gpus = gpu_peaks(use, stats, runs)
     # Where a job's own row says 0 (22.05's JSON, a job that still runs), its steps may say more.
     cpu = either(positive(column(jobs, "cpu", n)), use.cpu)
+    so_far = np.where(runs, positive(cpu), np.nan)
     cpu = np.where(clock.ran & (phase == _ENDED), cpu, np.nan)
     cpu = either(positive(cpu), stats.cpu_s)
     read = positive(either(column(jobs, "read", n), use.read))
@@ -59,7 +64,6 @@ def add_tasks(joined: Joined, build: Builder) -> None:
     energy = either(column(jobs, "energy", n), use.energy)
     code, signal = column(jobs, "code", n), column(jobs, "signal", n)
     over = clock.ran & (phase == _ENDED)
-    gpu_memory = positive(either(stats.memory, use.gpu_memory))
     columns = {
         "task_id": jobs["key"],
         "attempt": joined.attempt,
@@ -73,13 +77,13 @@ def add_tasks(joined: Joined, build: Builder) -> None:
         "error": error,
         "cpu_s": cpu,
         "gpu_s": stats.busy_s,
-        "peak_memory_bytes": peak,
-        "peak_memory_kind": peak_kind,
+        "peak_memory_bytes": memory.value,
+        "peak_memory_kind": memory.words(),
         "read_bytes": read,
         "write_bytes": write,
-        "io_kind": _kind(~np.isnan(either(read, write)), "sampled"),
-        "gpu_peak_bytes": gpu_memory,
-        "gpu_kind": _gpu_kinds(stats, gpu_memory),
+        "io_kind": _io_kinds(either(read, write), runs),
+        "gpu_peak_bytes": gpus.value,
+        "gpu_kind": gpus.words(),
         "energy_j": energy,
         "energy_meter": _kind(~np.isnan(energy), "slurm acct_gather_energy"),
         "energy_quality": _kind(~np.isnan(energy), "estimate"),
@@ -92,10 +96,11 @@ def add_tasks(joined: Joined, build: Builder) -> None:
         "source": pa.array(["slurm"] * n, pa.string()),
     }
     build.extend("tasks", columns)
-    _samples(joined, use, stats, peak, clock, build)
+    add_samples(joined, _metrics(memory, gpus, use, stats), stats.readings, clock.end, build)
+    add_so_far(joined, so_far, clock.start, clock.wall, build)
     _warn(joined, use, stats, np.array(outcome), build)
     _warn_spans(joined, clock.spans, build)
-    _say_missing(peak, clock.ran & (phase == _ENDED), filled, build)
+    _say_missing(memory, clock.ran & (phase == _ENDED), build)
 
 
 class _Clock:
@@ -221,29 +226,8 @@ def _outcomes(joined: Joined, use: Use) -> tuple[list[str], list[str], list[str 
     return outcome, kinds, error
 
 
-def _peaks(use: Use, stats: gpu.Stats, limit: Any, oom: Any) -> Any:
-    """Give peaks and how they were obtained; where memory ran out, at least one node's limit."""
-    from_stats = np.isnan(use.peak) & ~np.isnan(stats.host_memory)
-    peak = np.where(from_stats, stats.host_memory, use.peak)
-    peak = np.where(oom, np.fmax(peak, limit), peak)
-    bounded = oom | use.killed | (use.bounded & ~from_stats)
-    kinds = np.where(bounded, "lower_bound", "sampled").astype(object)
-    kinds[from_stats & ~bounded & (stats.nodes > 1)] = "upper_bound"
-    kinds[np.isnan(peak)] = None
-    return peak, pa.array(kinds.tolist(), pa.string()), from_stats
-
-
 def _kind(mask: Any, word: str) -> Any:
     return pc.if_else(pa.array(mask), pa.scalar(word), pa.scalar(None, pa.string()))
-
-
-def _gpu_kinds(stats: gpu.Stats, memory: Any) -> Any:
-    kinds = np.full(len(memory), None, dtype=object)
-    known = ~np.isnan(memory)
-    kinds[known | ~np.isnan(stats.busy_s)] = "sampled"
-    # Each GPU's own largest value, added up: they need not have come at once.
-    kinds[known & (stats.counted > 1)] = "upper_bound"
-    return pa.array(kinds.tolist(), pa.string())
 
 
 def _run_ids(jobs: Any, n: int) -> Any:
@@ -282,42 +266,21 @@ def _features(jobs: Any, n: int) -> Any:
     return made
 
 
-def _samples(
-    joined: Joined, use: Use, stats: gpu.Stats, peak: Any, clock: _Clock, build: Builder
-) -> None:
-    """Keep what no column holds: bounds, GPU by GPU."""
-    keys = joined.jobs["key"]
-    above = use.bounded & (use.upper > np.nan_to_num(peak, nan=0.0))
-    groups = [
-        ("peak_memory_upper_bound_bytes", np.where(above, use.upper, np.nan), "upper_bound"),
+def _io_kinds(moved: Any, runs: Any) -> Any:
+    """Say how bytes were obtained; of what still runs, those of its ended steps are known."""
+    kinds = pc.if_else(pa.array(runs), pa.scalar("lower_bound"), pa.scalar("sampled"))
+    return pc.if_else(pa.array(~np.isnan(moved)), kinds, pa.scalar(None, pa.string()))
+
+
+def _metrics(memory: Peaks, gpus: Peaks, use: Use, stats: gpu.Stats) -> list[Metric]:
+    """Give what no column holds: bounds of peaks, and of GPUs how busy they were."""
+    return [
+        ("peak_memory_upper_bound_bytes", memory.upper, "upper_bound"),
+        ("peak_memory_lower_bound_bytes", memory.lower, "lower_bound"),
+        ("gpu_peak_lower_bound_bytes", gpus.lower, "lower_bound"),
         ("gpu_utilization_peak_percent", use.gpu_percent, "sampled"),
         ("gpus_idle", stats.idle, "sampled"),
     ]
-    for metric, values, quality in groups:
-        rows = np.flatnonzero(~np.isnan(values))
-        if len(rows):
-            build.extend(
-                "samples",
-                {
-                    "at_ns": _ns(clock.end[rows]),
-                    "subject": keys.take(pa.array(rows)),
-                    "metric": [metric] * len(rows),
-                    "value": values[rows],
-                    "quality": [quality] * len(rows),
-                },
-            )
-    if stats.readings:
-        rows_, metrics, values_ = zip(*stats.readings, strict=True)
-        build.extend(
-            "samples",
-            {
-                "at_ns": _ns(clock.end[np.array(rows_)]),
-                "subject": keys.take(pa.array(rows_)),
-                "metric": list(metrics),
-                "value": list(values_),
-                "quality": ["sampled"] * len(rows_),
-            },
-        )
 
 
 def _names(joined: Joined, mask: Any) -> str:
@@ -352,6 +315,19 @@ def _warn(joined: Joined, use: Use, stats: gpu.Stats, outcome: Any, build: Build
             f"which run of its job they belong to is not clear of {steps}, such as of {first}: "
             "given to the run listed before"
         )
+    if joined.namesakes:
+        numbers, first = many(len(joined.namesakes), "job number"), joined.namesakes[0]
+        build.warn(
+            f"{numbers} stood for jobs of different users, or of different names and partitions, "
+            f"such as {first}: each is a task of its own, such as {first}#2 (with the column "
+            "Cluster, clusters are told apart by name)"
+        )
+    if joined.resized:
+        jobs, first = many(len(joined.resized), "job"), joined.resized[0]
+        build.warn(
+            f"{jobs} changed size while running, such as {first}: the records of all sizes are one "
+            "run, granted cores are the mean over its time"
+        )
     if said := waiting_words(joined.jobs):
         build.note(said)
     if stats.over:
@@ -367,8 +343,13 @@ def _warn_spans(joined: Joined, spans: Spans, build: Builder) -> None:
     if spans.changed.any():
         jobs, _, first = of(spans.changed)
         build.warn(
-            f"End was taken as Start + Elapsed in {jobs}, such as {first}: it lay before Start or "
-            "an hour off, as where the clocks changed"
+            f"End was taken as Start + Elapsed in {jobs}, such as {first}: it lay an hour off, as "
+            "where the clocks changed"
+        )
+    if spans.backward.any():
+        jobs, _, first = of(spans.backward)
+        build.warn(
+            f"End was taken as Start + Elapsed in {jobs}, such as {first}: it lay before Start"
         )
     if spans.differ.any():
         jobs, row, first = of(spans.differ)
@@ -379,14 +360,14 @@ def _warn_spans(joined: Joined, spans: Spans, build: Builder) -> None:
         )
 
 
-def _say_missing(peak: Any, ended: Any, filled: Any, build: Builder) -> None:
-    lack, of = int((np.isnan(peak) & ended).sum()), int(ended.sum())
+def _say_missing(memory: Peaks, ended: Any, build: Builder) -> None:
+    lack, of = int((np.isnan(memory.value) & ended).sum()), int(ended.sum())
     if lack:
         build.not_measured(
             f"memory of {many(lack, 'job')} without memory data (of {of:,} that ran): "
             "no step reported MaxRSS"
         )
-    if filled.any():
+    if memory.filled.any():
         build.not_measured(
-            f"MaxRSS of {many(int(filled.sum()), 'job')}: the memory is that of jobstats"
+            f"MaxRSS of {many(int(memory.filled.sum()), 'job')}: the memory is that of jobstats"
         )

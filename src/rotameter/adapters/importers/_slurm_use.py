@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_jobs import Joined
+from rotameter.adapters.importers._slurm_together import together
 from rotameter.adapters.importers._slurm_values import MISSING_NS
 
 __all__ = ["Use", "column", "either", "positive", "spread", "used"]
@@ -16,9 +17,14 @@ __all__ = ["Use", "column", "either", "positive", "spread", "used"]
 
 @dataclass(slots=True)
 class Use:
-    """What the steps of each job used; NaN is unknown."""
+    """What the steps of each job used; NaN is unknown.
+
+    ``peak`` is the largest step's, ``joint`` that of the steps that ran at once, ``upper`` the same
+    with every task of a step as large as its largest.
+    """
 
     peak: Any
+    joint: Any
     upper: Any
     bounded: Any
     cpu: Any
@@ -29,6 +35,7 @@ class Use:
     first: Any
     last: Any
     gpu_memory: Any
+    gpu_joint: Any
     gpu_percent: Any
     killed: Any
 
@@ -76,7 +83,14 @@ def used(joined: Joined) -> Use:
     own = positive(column(jobs, "rss", n))
     own_tasks = column(jobs, "tasks", n)
     peak = np.fmax(_most(n, at, rss), own)
-    most = np.fmax(_most(n, at, rss * np.fmax(tasks, 1)), own * np.fmax(own_tasks, 1))
+
+    def at_once(values: Any) -> Any:
+        return together(n, at, values, steps.get("start"), steps.get("end"))
+
+    joint = at_once(rss)
+    most = at_once(rss * np.fmax(tasks, 1)) if (tasks > 1).any() else joint
+    most = np.fmax(most, own * np.fmax(own_tasks, 1))
+    gpu_memory = column(steps, "gpu_memory", m)
     # A step on several nodes has several tasks, even where their number was not asked for.
     several = (tasks > 1) | (np.isnan(tasks) & (column(steps, "nodes", m) > 1))
     bounded = np.zeros(n, dtype=bool)
@@ -100,6 +114,7 @@ def used(joined: Joined) -> Use:
         times[name] = np.where(out == edge, MISSING_NS, out)
     return Use(
         peak=peak,
+        joint=np.fmax(joint, peak),
         upper=most,
         bounded=bounded,
         cpu=_sum(n, at, column(steps, "cpu", m)),
@@ -109,9 +124,8 @@ def used(joined: Joined) -> Use:
         wall=_most(n, at, column(steps, "wall", m)),
         first=times["start"],
         last=times["end"],
-        gpu_memory=np.fmax(
-            _most(n, at, column(steps, "gpu_memory", m)), column(jobs, "gpu_memory", n)
-        ),
+        gpu_memory=np.fmax(_most(n, at, gpu_memory), column(jobs, "gpu_memory", n)),
+        gpu_joint=at_once(gpu_memory),
         gpu_percent=np.fmax(
             _most(n, at, column(steps, "gpu_peak_percent", m)),
             column(jobs, "gpu_peak_percent", n),

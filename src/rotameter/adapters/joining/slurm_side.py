@@ -156,6 +156,15 @@ def read_sacct(folder: Path, paths: Iterable[Path], build: Builder, ledger: Ledg
 
 
 def _key(row: dict[str, Any]) -> str:
+    """Give the number by which others know a job; another job of the same number keeps its mark.
+
+    Examples
+    --------
+    >>> _key({"task_id": "alpha:5", "run_id": "5"}), _key({"task_id": "5#2", "run_id": "5"})
+    ('5', '5#2')
+    """
+    if "#" in (row["task_id"] or ""):
+        return str(row["task_id"])
     for name in ("task_id", "run_id"):
         match = _ID.match(row[name] or "")
         if match:

@@ -1,0 +1,55 @@
+"""Jobs that have only their number in common: of two clusters, or of before numbers began anew.
+
+A requeued job keeps its user and its name. Listings that do not name the cluster may hold the same
+number of two clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rotameter.adapters.importers._slurm_values import MISSING_NS
+
+__all__ = ["namesakes"]
+
+_TOLD_BY = ("name", "user", "queue", "account")
+
+
+def namesakes(jobs: dict[str, Any], rows: Sequence[int]) -> list[list[int]]:
+    """Share rows of one number out over the jobs that they tell of.
+
+    Another user makes another job; so does another name together with another partition or
+    account (a name or a partition alone may be changed by ``scontrol update``). What was submitted
+    at the same time is one job, whatever it is called.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> columns = {"user": pa.array(["ann", "ann", "bob", None])}
+    >>> namesakes(columns, [0, 1, 2, 3])
+    [[0, 1, 3], [2]]
+    """
+    columns = {name: jobs[name].take(list(rows)).to_pylist() for name in _TOLD_BY if name in jobs}
+    if all(len({*values} - {None}) < 2 for values in columns.values()):
+        return [list(rows)]
+    found: list[tuple[dict[str, str], set[int], list[int]]] = []
+    for at, row in enumerate(rows):
+        told = {name: values[at] for name, values in columns.items() if values[at] is not None}
+        submit = int(jobs["submit"][row]) if "submit" in jobs else MISSING_NS
+        same = [one for one in found if submit in one[1]]
+        fit = same or [one for one in found if not _another(told, one[0])]
+        known, submits, mine = fit[0] if fit else ({}, set(), [])
+        if not fit:
+            found.append((known, submits, mine))
+        for name, value in told.items():
+            known.setdefault(name, value)
+        if submit != MISSING_NS:
+            submits.add(submit)
+        mine.append(row)
+    return [mine for _, _, mine in found]
+
+
+def _another(one: dict[str, str], two: dict[str, str]) -> bool:
+    differ = {name for name in one.keys() & two.keys() if one[name] != two[name]}
+    return "user" in differ or ("name" in differ and len(differ) > 1)

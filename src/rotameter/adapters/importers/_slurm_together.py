@@ -1,0 +1,70 @@
+"""What steps of one job held at once: the largest sum over those that ran side by side.
+
+MaxRSS is each step's own largest: with steps side by side the job held at least the largest of
+them and at most their sum, as their peaks need not have come together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rotameter.adapters.importers._slurm_values import MISSING_NS
+
+__all__ = ["together"]
+
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_NOTED_NS = 2 * 10**9
+"""The end of a step is noted up to so much after the next one began: its processes are gone."""
+
+
+def together(n: int, at: Any, values: Any, first: Any, last: Any) -> Any:
+    """Give for each job the largest sum of a value over its steps that ran at the same time.
+
+    A step whose times are not known may have run beside all others of its job.
+
+    Parameters
+    ----------
+    n : int
+        Number of jobs.
+    at : numpy.ndarray
+        The job of each step.
+    values : numpy.ndarray
+        NaN is unknown.
+    first, last : numpy.ndarray or None
+        When each step began and ended, in ns.
+
+    Examples
+    --------
+    >>> begun, ended = np.array([0, 0, 9]) * 10**9, np.array([8, 9, 20]) * 10**9
+    >>> together(2, np.array([1, 1, 1]), np.array([5.0, 3.0, 7.0]), begun, ended).tolist()
+    [nan, 8.0]
+    """
+    good = np.flatnonzero(~np.isnan(values))
+    at, values = at[good], values[good]
+    count = np.bincount(at, minlength=n)
+    out = np.bincount(at, weights=values, minlength=n).astype(np.float64)
+    out[count == 0] = np.nan
+    several = count[at] > 1
+    if first is None or last is None or not several.any():
+        return out
+    begun, ended = _spans(first[good][several], last[good][several])
+    at, values = at[several], values[several]
+    times, jobs = np.concatenate([begun, ended]), np.concatenate([at, at])
+    change = np.concatenate([values, -values])
+    order = np.lexsort((change > 0, times, jobs))  # what ends makes room for what begins
+    held = np.cumsum(change[order])
+    top = np.zeros(n)
+    np.maximum.at(top, jobs[order], held)
+    return np.where(count > 1, top, out)
+
+
+def _spans(first: Any, last: Any) -> tuple[Any, Any]:
+    """Give when steps surely began and ended; the widest where that is not known."""
+    begun = np.where(first == MISSING_NS, _LEAST, first)
+    known = (first != MISSING_NS) & (last != MISSING_NS) & (last >= first)
+    length = np.where(known, last, 0) - np.where(known, first, 0)
+    late = np.minimum(_NOTED_NS, length // 2)
+    ended = np.where((last == MISSING_NS) | (last < begun), _MOST, last)
+    return begun, np.where(known, np.maximum(ended - late, begun + 1), ended)
