@@ -3,14 +3,15 @@
 Laws (c, c·k^a, c + d·k, c·k·log k, a/k) and their sample, evidence and intervals are in
 :mod:`rotameter.profiler.laws`; here runs go in and predictions come out. A fold's total is its
 number of instances times what one of them moves, each by its own law; where either cannot be
-told, the law of the totals themselves is taken, and the result says which.
+told, the law of the totals themselves is taken, and the result says which. What a whole run did,
+and how long it took, is the sum of its parts' laws where all of them are known.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +21,11 @@ from rotameter.profiler.flow.graph import FlowGraph, flow_graph
 from rotameter.profiler.laws.align import Aligned, align
 from rotameter.profiler.laws.fit import Fit, Prediction, best_candidate, fit
 from rotameter.profiler.laws.pooled import RunNoise, pooled_noise
+from rotameter.profiler.laws.run_time import METRIC as RUN_TIME
+from rotameter.profiler.laws.run_time import ON_PATH, RUN, run_times
 from rotameter.profiler.laws.sample import Series
 from rotameter.profiler.laws.scales import scales_of
+from rotameter.profiler.laws.summed import agrees, makes_up, sum_of
 from rotameter.units import format_bytes, format_number, format_seconds
 
 if TYPE_CHECKING:
@@ -43,7 +47,10 @@ _POINTS = 101
 _COVERAGE = 0.9
 _TEXT_ROWS = 40
 _ROUNDS = 3
-_METRICS = ("bytes", "ops", "busy_s", "wall_s")
+_NAMED_PARTS = 3
+_AHEAD = (2.0, 16.0)
+"""Multiples of the largest scale at which a law of the sum must agree with its parts."""
+_METRICS = (RUN_TIME, "bytes", "ops", "busy_s", "wall_s")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,9 +60,10 @@ class ScalingRow:
     Parameters
     ----------
     key : str
-        The fold: ``GROUP reads [WRITERS > READERS]``, or a task group.
+        The fold: ``GROUP reads [WRITERS > READERS]``, a task group, or a part of the run time.
     kind : str
-        ``edge``, ``group``, or ``run`` (the sum of a whole run).
+        ``edge``, ``group``, ``path`` (a part of the critical path), or ``run`` (the sum of a
+        whole run).
     metric : str
     each : Fit
         Law of one instance's value.
@@ -65,6 +73,9 @@ class ScalingRow:
         Law of the totals, one value a run.
     direction : str or None
         ``reads`` or ``writes``.
+    parts : tuple of ScalingRow
+        Of a whole run: what it is the sum of, where the laws of all parts are known and none of
+        the five says the same of the sum.
     """
 
     key: str
@@ -74,6 +85,7 @@ class ScalingRow:
     count: Fit
     total: Fit
     direction: str | None = None
+    parts: tuple[ScalingRow, ...] = ()
 
     @property
     def steady(self) -> float | None:
@@ -83,7 +95,9 @@ class ScalingRow:
 
     @property
     def way(self) -> str:
-        """How totals are predicted: ``count x each``, or ``total`` (directly)."""
+        """How totals are predicted: ``sum of parts``, ``count x each``, or ``total`` (directly)."""
+        if self.parts:
+            return "sum of parts"
         if (
             self.kind == "run"
             or self.each.law is None
@@ -102,6 +116,8 @@ class ScalingRow:
         scale : float
         coverage : float
         """
+        if self.parts:
+            return sum_of([part.predict_total(scale, coverage) for part in self.parts])
         if self.way == "total":
             return self.total.predict(scale, coverage=coverage)
         number = self.steady
@@ -132,8 +148,19 @@ class ScalingRow:
             ends += [min(float(low), value), max(float(high), value)]
         return ends
 
+    @property
+    def formula(self) -> str:
+        """The law with its numbers, or what the row is the sum of."""
+        if not self.parts:
+            return self.each.formula
+        said = " + ".join(part.key.removesuffix(ON_PATH) for part in self.parts)
+        if len(self.parts) > _NAMED_PARTS:
+            said = f"the sum of {len(self.parts)} parts"
+        return f"{self.metric} = {said}"
+
     def to_dict(self, at: float) -> dict[str, Any]:
         """Give the row as plain data, with its prediction at a scale; unknown is None."""
+        own = not self.parts
         one, total = self.each.predict(at), self.predict_total(at)
         number = self.steady if self.steady is not None else self.count.predict(at).value
         return {
@@ -141,18 +168,19 @@ class ScalingRow:
             "kind": self.kind,
             "metric": self.metric,
             "direction": self.direction,
-            "law": self.each.law,
-            "formula": self.each.formula,
-            "probability": self.each.probability,
-            "cannot_distinguish": list(self.each.alike),
+            "law": self.each.law if own else None,
+            "formula": self.formula,
+            "probability": self.each.probability if own else None,
+            "cannot_distinguish": list(self.each.alike) if own else [],
             "count_law": self.count.law,
             "count_formula": self.count.formula,
             "total_formula": self.total.formula,
             "total_way": self.way,
+            "parts": [part.key for part in self.parts],
             "instances": [len(v) for v in self.each.series.samples],
             "paired": bool(self.each.sample and self.each.sample.paired),
             "at": at,
-            "each": _plain(one),
+            "each": _plain(one if own else total),
             "count": _finite(number),
             "total": _plain(total),
             "extrapolated": one.extrapolated,
@@ -204,7 +232,7 @@ class Scaling:
         float or None
             None where a fold's prediction is unknown.
         """
-        rows = self.of(metric, "group" if metric == "wall_s" else "edge")
+        rows = self.of(metric, {"wall_s": "group", RUN_TIME: "path"}.get(metric, "edge"))
         if direction is not None:
             rows = [row for row in rows if row.direction == direction]
         values = [row.predict_total(scale).value for row in rows]
@@ -279,11 +307,18 @@ def scaling(
         raise UsageError("scaling needs two runs or more", hint="give runs of different scale")
     graphs = [run if isinstance(run, FlowGraph) else flow_graph(run) for run in runs]
     name, values, notes = scales_of(runs, graphs, scale, by)
-    return scaling_of(align(graphs, values), values, name, notes)
+    traces = [run for run in runs if not isinstance(run, FlowGraph)]
+    time, parts = run_times(traces, values) if len(traces) == len(runs) else ({}, {})
+    return scaling_of(align(graphs, values), values, name, notes, time, parts)
 
 
 def scaling_of(
-    found: Aligned, scale: Sequence[float], by: str = "k", notes: Sequence[str] = ()
+    found: Aligned,
+    scale: Sequence[float],
+    by: str = "k",
+    notes: Sequence[str] = (),
+    time: Mapping[str, Series] | None = None,
+    parts: Mapping[str, Mapping[str, Series]] | None = None,
 ) -> Scaling:
     """Fit all folds of aligned runs.
 
@@ -295,13 +330,23 @@ def scaling_of(
         One a run.
     by : str
         What the scale is.
+    notes : sequence of str
+    time, parts : mapping, optional
+        See :func:`rotameter.profiler.laws.run_time.run_times`.
     """
     noise = _run_noise(found.edges) | _run_noise(found.groups)
+    kinds = (("edge", found.edges), ("group", found.groups), ("path", parts or {}))
     rows = [
         row
-        for kind, folds in (("run", found.whole), ("edge", found.edges), ("group", found.groups))
+        for kind, folds in kinds
         for key, metrics in folds.items()
         for row in _rows(key, kind, metrics, noise, found.direction.get(key))
+    ]
+    whole = {**found.whole, **({RUN: time} if time else {})}
+    rows += [
+        replace(row, parts=_parts(row, rows))
+        for key, metrics in whole.items()
+        for row in _rows(key, "run", metrics, noise, None)
     ]
     said = [
         f"{metric}: runs differ by {math.sqrt(one.variance):.2g} (relative) beyond their instances"
@@ -311,6 +356,24 @@ def scaling_of(
         key=lambda r: (_METRICS.index(r.metric), r.kind != "run", -_largest(r.total.series), r.key)
     )
     return Scaling(by, tuple(scale), tuple(rows), (*notes, *found.notes, *said))
+
+
+def _parts(whole: ScalingRow, rows: Sequence[ScalingRow]) -> tuple[ScalingRow, ...]:
+    """Give what a run's sum is made of; nothing where a part or its law is not known."""
+    verb = whole.key.removeprefix("all ")
+    mine = [
+        row
+        for row in rows
+        if row.metric == whole.metric and (row.direction is None or row.direction == verb)
+    ]
+    last = max(whole.total.series.scale)
+    if not makes_up(whole.total.series, [row.total.series for row in mine]):
+        return ()
+    scales = sorted({*whole.total.series.scale, *(far * last for far in _AHEAD)})
+    expected = [math.fsum(row.predict_total(k).value for row in mine) for k in scales]
+    if not all(map(math.isfinite, expected)) or agrees(whole.total, scales, expected):
+        return ()
+    return tuple(sorted(mine, key=lambda r: (-_largest(r.total.series), r.key)))
 
 
 def _largest(series: Series) -> float:
@@ -372,15 +435,15 @@ def _lines(row: ScalingRow, at: float) -> list[str]:
     """Write one row: the law, what it expects, and what is to be known of it."""
     unit = {"bytes": format_bytes, "ops": format_number}.get(row.metric, format_seconds)
     total = row.predict_total(at)
-    number = "" if row.steady == 1 else f" each, {row.count.formula}"
+    number = "" if row.steady == 1 or row.parts else f" each, {row.count.formula}"
     expected = unit(total.value)
     if total.low is not None and total.high is not None:
         expected += f" [{unit(total.low)}, {unit(total.high)}]"
-    first = f"  {row.key}: {row.each.formula}{number}; total {expected} ({row.way})"
+    first = f"  {row.key}: {row.formula}{number}; total {expected} ({row.way})"
     said = []
-    if row.each.alike:
+    if row.each.alike and not row.parts:
         said.append(f"cannot distinguish {row.each.law} from {', '.join(row.each.alike)}")
     if total.extrapolated:
         said.append(f"extrapolated x {format_number(total.extrapolation_ratio, 2)}")
-    said += row.each.notes
+    said += () if row.parts else row.each.notes
     return [first, *(f"    {text}" for text in said)]

@@ -34,6 +34,9 @@ _BARE = 3.0
 _SAME = 0.01
 _DIFFERENT = 0.05
 _MISFIT_P = 1e-3
+_MISSED_P = 0.05
+_TESTED = 4
+"""Runs from which on a law that misses them is told from chance."""
 _REACH = 2.0
 """Laws are compared up to this multiple of the largest scale."""
 
@@ -296,7 +299,8 @@ def _choose(series: Series, sample: Sample, found: list[Candidate], notes: list[
     near = [found[n] for n in order if probability[n] * _ALIKE >= probability[order[0]]]
     best = near[0]
     if sample.least < ENOUGH:
-        best = min(near, key=lambda c: (c.rank, -c.log_evidence))
+        fair = [c for c in near if not _missed(c, near, sample)]
+        best = min(fair, key=lambda c: (c.rank, -c.log_evidence))
     elif sample.distinct < 3:
         # Two scales tell laws apart by one ratio: evidence not worth a mention decides nothing.
         level = best.log_evidence - math.log(_BARE)
@@ -318,6 +322,25 @@ def _choose(series: Series, sample: Sample, found: list[Candidate], notes: list[
         sample,
         bounded,
     )
+
+
+def _missed(one: Candidate, near: list[Candidate], sample: Sample) -> bool:
+    """Say whether a simple law misses a value by far that one with another number free meets.
+
+    By 5 % and more, and beyond what chance allows (F test of the number that is added).
+    """
+    from scipy.special import fdtrc
+
+    off = np.abs(np.log(one.curve(sample.scale)) - sample.log_mean).max()
+    if off <= _DIFFERENT or len(sample.scale) < _TESTED:
+        return False
+    spare = len(sample.scale) - one.free - 1
+    for other in near:
+        if other.free == one.free + 1 and other.misfit < one.misfit:
+            noise = max(sample.squares + other.misfit, 1e-300) / (sample.df + spare)
+            if fdtrc(1, sample.df + spare, (one.misfit - other.misfit) / noise) < _MISSED_P:
+                return True
+    return False
 
 
 def _apart(one: Candidate, other: Candidate, sample: Sample) -> float:

@@ -17,6 +17,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
     "bytes": format_bytes,
     "busy_s": format_seconds,
     "wall_s": format_seconds,
+    "makespan_s": format_seconds,
 }
 _NOTHING = 1e-3
 _STEEP = 3.0
