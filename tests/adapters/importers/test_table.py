@@ -212,7 +212,7 @@ def test_well_known_columns() -> None:
     assert third["peak_memory_bytes"] == 4_000_000
     assert third["peak_memory_kind"] == "lower_bound"
     assert trace.meta["time_base"] == "relative_ns"
-    assert any("1000^2" in word for word in trace.warnings)
+    assert any("read as 1,000,000 bytes" in word for word in trace.warnings)
 
 
 def test_short_names_units_and_features() -> None:

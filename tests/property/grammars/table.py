@@ -69,7 +69,7 @@ def _logs(draw: st.DrawFn) -> tuple[str, bytes]:
         keys = ("user", "ctime", "start", "end", "Exit_status", "resources_used.mem",
                 "resources_used.walltime", "Resource_List.nodes", "exec_host")  # fmt: skip
         lines = [
-            f"01/02/2024 10:00:0{n};{draw(st.sampled_from('QSERDX'))};{draw(words)}.s;"
+            f"01/02/2024 10:00:0{n};{draw(st.sampled_from('QSERDAX'))};{draw(words)}.s;"
             + " ".join(f"{key}={draw(words)}" for key in keys)
             for n in range(count)
         ]
@@ -96,7 +96,8 @@ def _logs(draw: st.DrawFn) -> tuple[str, bytes]:
             + " ".join(draw(words) for _ in range(40))
             for _ in range(count)
         ]
-    return f"{kind}.log", ("\n".join(lines) + "\n").encode()
+    end = draw(st.sampled_from(["\n", "\n", ""]))
+    return f"{kind}.log", ("\n".join(lines) + end).encode()
 
 
 def files() -> st.SearchStrategy[tuple[str, bytes]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Mapped
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,22 @@ from rotameter.adapters.importers._table_derive import (
     split_ends,
 )
 from rotameter.adapters.importers._table_mapping import Candidate, Mapping, plan
-from rotameter.adapters.importers._table_names import UNITS, also, is_not, kind_of, word_of
-from rotameter.adapters.importers._table_outcomes import decode_exit, outcome_of
+from rotameter.adapters.importers._table_names import (
+    SHORT_UNITS,
+    UNITS,
+    also,
+    is_not,
+    kind_of,
+    word_of,
+)
+from rotameter.adapters.importers._table_outcomes import (
+    decode_exit,
+    ended_at_limit,
+    outcome_of,
+)
 from rotameter.adapters.importers._table_plain import booleans, exact_ints, without_nan
 from rotameter.adapters.importers._table_rows import Chunk
-from rotameter.adapters.importers._table_secrets import cleaned, safe_name
+from rotameter.adapters.importers._table_secrets import clean_texts, safe_name
 from rotameter.adapters.importers._table_styles import Styles
 from rotameter.adapters.importers._table_times import DAYS, ROUNDED, in_zone, serial_days, times
 from rotameter.adapters.importers._table_values import (
@@ -38,7 +49,7 @@ from rotameter.adapters.importers._table_values import (
 )
 from rotameter.adapters.importers._table_walls import Walls, unended
 from rotameter.errors import UsageError
-from rotameter.profiler.live.redact import clean_name, redact
+from rotameter.profiler.live.redact import redact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +62,6 @@ _BYTES_LIMIT = float(1 << 53)  # 9 PB; what a float holds exactly
 _ESSENTIAL = frozenset(("started_ns", "ended_ns", "submitted_ns", "ready_ns", "wall_s"))
 _DECIMAL = frozenset(("kb", "mb", "gb", "tb"))
 _LOOKED = 1_000
-_CLEANERS: dict[str, Callable[[str], str]] = {"error": redact, "group": clean_name}
 _SAID = {
     "time": "time", "seconds": "duration", "bytes": "size", "number": "number",
     "int": "whole number", "bool": "yes or no", "map": "map of numbers",
@@ -111,7 +121,15 @@ class Converter:
             made = plan(self.mapping, key, self.given, auto=self.auto)
             self._plans[key] = made
             self.used.update(made)
+            self._say_units(made)
         return self._plans[key]
+
+    def _say_units(self, made: Mapped[str, Sequence[Candidate]]) -> None:
+        """Say which short units the names of columns were taken to say."""
+        for one in [one for target in made for one in made[target]] if self.auto else []:
+            if one.unit in SHORT_UNITS and not one.stated:
+                name = "+".join(one.names)
+                self.build.note(redact(f"{name} counts in {one.unit}, as its name says"))
 
     def convert(self, chunk: Chunk) -> Made:
         """Read one chunk."""
@@ -133,11 +151,13 @@ class Converter:
         self._shares(found, chunk, made)
         stated = any(c.unit for c in found.get("wall_s", ()))
         self._walls.derive(made.columns, stated=stated)
+        if self.mapping.exit_coding == "pbs":
+            ended_at_limit(made.columns)
         if "depends_on" in found:
             upstream = edges(self._text(found["depends_on"][0], chunk))
             made.edges = [[safe_name(up) for up in ups] for ups in upstream]
         peaks(made.columns, made.size, self.mapping.peak_kind)
-        _clean(made)
+        clean_texts(made.columns)
         self._nothing(made)
         return made
 
@@ -380,7 +400,7 @@ class Converter:
         if one.unit in _DECIMAL and not one.stated and read.values.null_count < len(column):
             unit = (one.unit or "").upper()
             self._warn(
-                f"{name}: 1 {unit} is read as 1000^{'KMGT'.index(unit[0]) + 1} bytes; say "
+                f"{name}: 1 {unit} is read as {UNITS[one.unit][1]:,.0f} bytes; say "
                 f"--map {word}={name}:{unit[0]}iB if it counts in 1024"
             )
         values = read.values
@@ -466,17 +486,6 @@ class Converter:
         for row, reason in made.unread.items():
             if not any(column[row].is_valid for column in timed):
                 made.wrong.setdefault(row, reason)
-
-
-def _clean(made: Made) -> None:
-    """Keep secrets out: names and texts of others go through the redactor, each once."""
-    for name, column in made.columns.items():
-        if name in _CLEANERS and column.null_count < len(column):
-            coded = column.dictionary_encode()
-            texts = [_CLEANERS[name](text) for text in coded.dictionary.to_pylist()]
-            made.columns[name] = pc.take(pa.array(texts, pa.string()), coded.indices)
-        elif pa.types.is_string(column.type):
-            made.columns[name] = cleaned(column)
 
 
 def _shown(chunk: Chunk, one: Candidate, row: int) -> str:

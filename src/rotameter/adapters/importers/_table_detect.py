@@ -30,6 +30,7 @@ __all__ = ["Settings", "Shape", "headers_of", "shape_of", "sureness", "too_littl
 _SIGNS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 _CONTAINERS = ('"Jobs"', '"RECORDS"', '"task_instances"', '"result"', '"data"', '"task_runs"')
 _LOOKED = 50
+_DAMAGED = 0.3
 _NEXT = re.compile(r'\s*,\s*(?:"[^"]*"\s*:\s*)?(?=\{)')
 _TIMES = frozenset(("started_ns", "ended_ns", "submitted_ns", "wall_s"))
 _WHAT = frozenset(("task_id", "group", "outcome", "peak_memory_bytes", "exit_code", "user"))
@@ -190,7 +191,8 @@ def too_little(found: Mapped[str, Any]) -> bool:
 def sureness(head: Head) -> float:
     """Say how sure it is that a file is a table whose columns are clear."""
     if head.data[:4] == b"PAR1":
-        return _known_columns(_parquet_columns(head))
+        # A damaged one is refused in the words of who reads it.
+        return _known_columns(_parquet_columns(head)) or _DAMAGED
     if b"\0" in head.data[:4096] and head.data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         return 0.0
     text = head.text
@@ -227,11 +229,15 @@ def _known_columns(headers: list[str]) -> float:
 
 
 def _parquet_columns(head: Head) -> list[str]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     if head.path is None:
         return []
-    return list(pq.read_schema(head.path).names)
+    try:
+        return list(pq.read_schema(head.path).names)
+    except (pa.ArrowException, OSError, ValueError):
+        return []
 
 
 def _json_columns(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from rotameter.adapters.importers._table_names import (
     UNITS,
     header_unit,
     kind_of,
+    says_unit,
     target_of,
     well_known,
     words,
@@ -237,7 +238,10 @@ def candidate(text: str, target: str, headers: Mapped[str, str]) -> Candidate | 
         if unit:
             return Candidate(names, _unit(unit, target, text), stated=True)
         guessed = header_unit(names[0])[1]
-        if guessed is not None and UNITS[guessed][0] not in _FITS.get(kind_of(target), ()):
+        kind = kind_of(target)
+        if guessed is not None and (
+            UNITS[guessed][0] not in _FITS.get(kind, ()) or not says_unit(names[0], guessed, kind)
+        ):
             guessed = None
         return Candidate(names, guessed)
     return None

@@ -12,6 +12,7 @@ from rotameter.profiler.schema import TABLES
 __all__ = [
     "DERIVED",
     "HEADER_UNITS",
+    "SHORT_UNITS",
     "UNITS",
     "also",
     "header_unit",
@@ -19,6 +20,7 @@ __all__ = [
     "kind_of",
     "own_unit",
     "plain",
+    "says_unit",
     "target_of",
     "well_known",
     "word_of",
@@ -143,17 +145,25 @@ UNITS: dict[str, tuple[str, float]] = {
 }
 """Unit → (what it measures, how many of ours one is)."""
 
-# Of these, what a header's end may say: `m`, `h`, `k`, `min` mean too many things.
+# Of these, what a header's end may say: `m`, `k`, `min` mean too many things; in brackets they
+# can only be units (`m` of an amount alone: no time fits it).
 HEADER_UNITS = frozenset(
     words(
         "s sec secs seconds ms msec millis milliseconds us usec microseconds ns nanoseconds "
-        "mins minutes hours bytes b kb mb gb tb kib mib gib tib milli percent % j kj wh kwh "
-        "days"
+        "mins minutes h hr hrs hours bytes b kb mb gb tb kib mib gib tib milli percent % j kj wh "
+        "kwh days"
     )
 )
+_BRACKETED = HEADER_UNITS | set(words("min minute hour d day k m g t byte nsec"))
+# Elsewhere they may be a height or a mass.
+SHORT_UNITS = {
+    **dict.fromkeys(words("h hr hrs min minute hour d day"), "seconds"),
+    **dict.fromkeys(words("k m g t"), "bytes"),
+}
+"""Short unit at a header's end → the kind of values whose unit it may be."""
 _BITS = re.compile(r"(?<![A-Za-z])[KMG]b(?:ps|it|its)?$")
 _TAIL = re.compile(
-    r"^(?P<name>.*?[^\s_\-./(\[])[\s_\-./]*(?:[(\[]\s*)?(?P<unit>[A-Za-zµ%]+)\s*[)\]]?$"
+    r"^(?P<name>.*?[^\s_\-./(\[])[\s_\-./]*(?P<open>[(\[]\s*)?(?P<unit>[A-Za-zµ%]+)\s*[)\]]?$"
 )
 _TIME_WORDS = {"started_ns": "start", "ended_ns": "end", "submitted_ns": "submit"}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -178,6 +188,8 @@ def header_unit(name: str) -> tuple[str, str | None]:
     --------
     >>> header_unit("mem_MB"), header_unit("elapsed (s)"), header_unit("rss_kib")
     (('mem', 'mb'), ('elapsed', 's'), ('rss', 'kib'))
+    >>> header_unit("runtime [min]"), header_unit("wall_time_h")
+    (('runtime', 'min'), ('wall_time', 'h'))
     >>> header_unit("speed_Mb"), header_unit("time_m"), header_unit("status")
     (('speed_Mb', None), ('time_m', None), ('status', None))
     """
@@ -189,9 +201,27 @@ def header_unit(name: str) -> tuple[str, str | None]:
         return text, None
     unit = match["unit"]
     glued = text[match.end("name") : match.start("unit")] == ""
-    if unit.lower() not in HEADER_UNITS or (glued and not text[: match.start("unit")]):
+    closed = match["open"] is not None and text[-1] in ")]"
+    if unit.lower() not in (_BRACKETED if closed else HEADER_UNITS) or (
+        glued and not text[: match.start("unit")]
+    ):
         return text, None
     return (text, None) if glued else (match["name"], unit.lower())
+
+
+def says_unit(header: str, unit: str, kind: str) -> bool:
+    """Whether the unit at a header's end can be one of values of a kind, short as it may be.
+
+    Examples
+    --------
+    >>> says_unit("elapsed_h", "h", "seconds"), says_unit("grid_h", "h", "number")
+    (True, False)
+    >>> says_unit("start_h", "h", "time"), says_unit("start (h)", "h", "time")
+    (False, True)
+    """
+    only = SHORT_UNITS.get(unit)
+    timed = only == "seconds" and kind == "time" and header.rstrip()[-1:] in (")", "]")
+    return only is None or only == kind or timed
 
 
 def word_of(target: str) -> str:
@@ -311,7 +341,7 @@ def well_known(headers: tuple[str, ...]) -> dict[str, tuple[str, str | None]]:
         for name, said in ((whole, own_unit(whole)), (plain(base), unit)):
             target = _ALIASES.get(name)
             clear = name in _TASKS or _clear(name, said)
-            if target is not None and clear and _suits(target, said):
+            if target is not None and clear and _suits(target, header, said):
                 found.setdefault(target, (header, said))
                 break
             if name in _MEMORY_ALONE and said is not None:
@@ -333,9 +363,11 @@ def _clear(name: str, unit: str | None) -> bool:
     return name not in _NOT_IN_HEADERS
 
 
-def _suits(target: str, unit: str | None) -> bool:
+def _suits(target: str, header: str, unit: str | None) -> bool:
     if unit is None:
         return True
+    if not says_unit(header, unit, kind_of(target)):
+        return False
     what = UNITS[unit][0]
     kind = kind_of(target)
     return {

@@ -1,9 +1,8 @@
 """Logs of batch systems that are tables with rules of their own.
 
-PBS Professional, OpenPBS, Torque: accounting log, ``date;type;id;key=value …`` (PBS Administrator's
-Guide, "Accounting"). LSF: ``lsb.acct``, fields in quotes (lsb.acct(5)). Grid Engine:
-``accounting(5)`` and the output of ``qacct -j``. HTCondor: ClassAds as ``condor_history -long``
-prints them (HTCondor manual, "Job ClassAd Attributes").
+PBS and Torque: :mod:`rotameter.adapters.importers._table_pbs`. LSF: ``lsb.acct``, fields in quotes
+(lsb.acct(5)). Grid Engine: ``accounting(5)`` and the output of ``qacct -j``. HTCondor: ClassAds as
+``condor_history -long`` prints them (HTCondor manual, "Job ClassAd Attributes").
 """
 
 from __future__ import annotations
@@ -14,7 +13,17 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from rotameter.adapters.importers._table_cut import (
+    CUT_ID,
+    SHORTER,
+    Peers,
+    is_whole,
+    lines_of,
+    say_cut,
+)
+from rotameter.adapters.importers._table_ends import OPEN_END
 from rotameter.adapters.importers._table_names import words
+from rotameter.adapters.importers._table_pbs import PBS_LINE, PbsLog, pbs_more
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -25,8 +34,6 @@ __all__ = ["ENRICH", "NATIVE", "native_kind"]
 Record = dict[str, Any]
 Records = Iterator[tuple[int, Record]]
 
-_PBS = re.compile(r"(\d\d/\d\d/\d{4}) (\d\d:\d\d:\d\d);([A-Za-z]{1,2});([^;]*);(.*)", re.S)
-_PBS_PAIR = re.compile(r"([A-Za-z_][\w.\-]*)=(\"[^\"]*\"|'[^']*'|\S*)")
 _AD = re.compile(r"([A-Za-z_]\w*)\s*=\s*(.*)")
 _SGE_FIELDS = words(
     "qname hostname group owner job_name job_number account priority submission_time "
@@ -56,6 +63,15 @@ _LSF_TERM = {
 }  # fmt: skip
 
 
+# Keys of qacct with which a block begins, and those with which one may end.
+_SGE_HEAD = frozenset(
+    words("qname hostname group owner project department jobname jobnumber taskid")
+)
+_SGE_LAST = frozenset(words("maxvmem arid ar_sub_time category"))
+_BINARY = re.compile(r"\s*([\d.]+)\s*([KMGTP])B\s*")
+_AD_IDS = ("ClusterId", "ProcId", "GlobalJobId")
+
+
 def native_kind(text: str) -> str | None:
     """Say which of these logs a text begins as.
 
@@ -68,7 +84,7 @@ def native_kind(text: str) -> str | None:
     lines = [line for line in text.split("\n")[:40] if line.strip() and not line.startswith("#")]
     if not lines:
         return None
-    if _PBS.match(lines[0]):
+    if PBS_LINE.match(lines[0]):
         return "pbs"
     if re.match(r'"(JOB_FINISH|EVENT_ADRSV_FINISH)" "[\d.]+" \d+ ', lines[0]):
         return "lsf"
@@ -87,86 +103,12 @@ def native_kind(text: str) -> str | None:
     return None
 
 
-# -- PBS --------------------------------------------------------------------------------------
-
-
-def _pbs(file: InputFile, build: Builder) -> Records:
-    """Give E (ended) and R (rerun) records; jobs begun and never ended at last."""
-    begun: dict[str, tuple[int, Record]] = {}
-    for number, line in file.lines():
-        if not line.strip():
-            continue
-        match = _PBS.fullmatch(line)
-        if match is None:
-            build.records_in += 1
-            build.reject(file.name, number, "not date;type;id;text")
-            continue
-        kind, job, text = match[3], match[4], match[5]
-        if kind == "S":
-            if job in begun:  # begun anew without a word on its first run's end
-                build.merged += 1
-                build.records_in += 1
-            begun[job] = (number, _pbs_record(job, text))
-        elif kind in ("E", "R"):
-            if begun.pop(job, None) is not None:
-                build.merged += 1
-                build.records_in += 1
-            record = _pbs_record(job, text)
-            if kind == "R":
-                record["record_state"] = "rerun"
-            yield number, record
-        else:
-            build.merged += 1
-            build.records_in += 1
-    for number, record in begun.values():
-        record["record_state"] = "running"
-        record.pop("Exit_status", None)
-        yield number, record
-
-
-def _pbs_record(job: str, text: str) -> Record:
-    record: Record = {"id": job}
-    for key, value in _PBS_PAIR.findall(text):
-        if value[:1] in "\"'" and len(value) >= 2:
-            value = value[1:-1]
-        record.setdefault(key, value)
-    return record
-
-
-def _pbs_more(record: Record) -> Record:
-    state = str(record.get("job_state") or "")
-    ended = state == "E" and record.get("Exit_status") is not None
-    if state in ("", "F", "C", "X") or ended:
-        record["job_state"] = None
-    hosts = record.get("exec_host")
-    if isinstance(hosts, str) and hosts:
-        record["host_first"] = re.split(r"[/*+:]", hosts.lstrip("("), maxsplit=1)[0]
-    owner = record.get("Job_Owner")
-    if isinstance(owner, str):
-        record["Job_Owner"] = owner.partition("@")[0]
-    nodes = record.get("Resource_List.nodes")
-    if isinstance(nodes, str) and record.get("Resource_List.ncpus") is None:
-        record["cores_from_nodes"] = _pbs_nodes(nodes)
-    return record
-
-
-def _pbs_nodes(text: str) -> int | None:
-    """Count the cores of Torque's ``2:ppn=8+node7:ppn=4``."""
-    total = 0
-    for part in text.split("+"):
-        words = part.split(":")
-        count = int(words[0][:9]) if words[0].isdigit() and words[0].isascii() else 1
-        ppn = [w[4:] for w in words[1:] if w.startswith("ppn=")]
-        per = int(ppn[0][:9]) if ppn and ppn[0].isdigit() and ppn[0].isascii() else 1
-        total += count * per
-    return total or None
-
-
 # -- LSF --------------------------------------------------------------------------------------
 
 
 def _lsf(file: InputFile, build: Builder) -> Records:
-    for number, line in file.lines():
+    usual = 0
+    for number, line, is_open in lines_of(file):
         if not line.strip() or line.startswith("#"):
             continue
         try:
@@ -176,15 +118,39 @@ def _lsf(file: InputFile, build: Builder) -> Records:
         record = _lsf_record([field for field in fields])
         if record is None:
             build.records_in += 1
-            if fields and fields[0] != "JOB_FINISH" and fields[0].isupper():
+            if fields and fields[0] != "JOB_FINISH" and fields[0].isupper() and not is_open:
                 build.merged += 1  # other events are no jobs
             else:
-                build.reject(file.name, number, "not a JOB_FINISH record")
+                reason = CUT_ID if is_open else "not a JOB_FINISH record"
+                build.reject(file.name, number, reason)
             continue
-        yield number, record
+        if is_open and len(record["rest"]) != usual:
+            whole = is_whole(line[line.rfind(' "') + 1 :]) if line.endswith('"') else False
+            if not _lsf_cut(record, build, whole=whole):
+                build.records_in += 1
+                build.reject(file.name, number, CUT_ID)
+                continue
+        usual = len(record["rest"])
+        yield number, _lsf_read(record)
+
+
+def _lsf_cut(record: Record, build: Builder, *, whole: bool) -> bool:
+    """Leave out the last value of a record that ends inside it; say whether its id is known."""
+    there = [key for key in _LSF_REST if key in record]
+    last = there[-1]
+    if "idx" not in there or last == "idx":
+        return False
+    if len(record["rest"]) > len(_LSF_REST):  # nothing that is read
+        return True
+    job = f"job {record['job_id']}"
+    say_cut(build, None if whole else last, job)
+    if not whole:
+        record[last] = None
+    return True
 
 
 def _lsf_record(fields: list[str]) -> Record | None:
+    """Give a record's fields by name, as they stand; what follows a host list is ``rest``."""
     if not fields or fields[0] != "JOB_FINISH" or len(fields) < len(_LSF_FIRST) + 2:
         return None
     record: Record = dict(zip(_LSF_FIRST, fields, strict=False))
@@ -199,9 +165,16 @@ def _lsf_record(fields: list[str]) -> Record | None:
         return None
     if asked < 0 or used < 0 or len(fields) < at + 4:
         return None
+    record["rest"] = fields[at:]
     record.update(zip(_LSF_REST, fields[at:], strict=False))
     record["host_first"] = hosts[0].rpartition("*")[2] if hosts else None
     record["numExHosts"] = sum(_hosts(host) for host in hosts) or None
+    return record
+
+
+def _lsf_read(record: Record) -> Record:
+    """Put what a record's fields mean in their places."""
+    del record["rest"]
     for key, value in list(record.items()):
         if value in ("-1", "-1.000000"):
             record[key] = None
@@ -236,6 +209,9 @@ def _lsf_end(record: Record) -> None:
 def _lsf_more(record: Record) -> Record:
     if "job_id" in record and "idx_part" not in record:
         record["idx_part"] = ""
+    index = str(record.get("JOBINDEX") or "0")  # of a part of an array, whose JOBID is the array's
+    if index != "0" and record.get("JOBID") and "[" not in str(record["JOBID"]):
+        record["JOBID"] = f"{record['JOBID']}[{index}]"
     reason = record.get("EXIT_REASON")
     if isinstance(reason, str) and reason.startswith("TERM_"):
         record["term_reason"] = reason.partition(":")[0].strip()
@@ -246,30 +222,40 @@ def _lsf_more(record: Record) -> Record:
 
 
 def _sge(file: InputFile, build: Builder) -> Records:
-    for number, line in file.lines():
+    for number, line, is_open in lines_of(file):
         if not line.strip() or line.startswith("#"):
             continue
         fields = line.split(":")
         if len(fields) < 43:
             build.records_in += 1
-            build.reject(file.name, number, f"{len(fields)} fields, accounting has 43 or more")
+            why = f"{len(fields)} fields, accounting has 43 or more"
+            why += ": the last line has no end, it is cut; copy the file again" if is_open else ""
+            build.reject(file.name, number, why)
             continue
         record: Record = dict(zip(_SGE_FIELDS, fields, strict=False))
         record["ru_maxrss_kib"] = record.pop("ru_maxrss")
-        if record.get("pe_taskid") not in ("NONE", "", None):
-            build.records_in += 1
-            build.merged += 1  # a slave task: its job has a record of its own
-            continue
-        yield number, record
+        if not _is_slave(record, build):
+            yield number, record
+
+
+def _is_slave(record: Record, build: Builder) -> bool:
+    """Say whether a record is of a slave task, whose job has one of its own; count it."""
+    slave = record.get("pe_taskid") not in ("NONE", "", None)
+    build.records_in += slave
+    build.merged += slave
+    return slave
 
 
 def _qacct(file: InputFile, build: Builder) -> Records:
     record: Record = {}
     start = 0
-    for number, line in file.lines():
+    peers = Peers()
+    for number, line, is_open in lines_of(file):
         if re.match(r"={20,}\s*$", line):
             if record:
-                yield start, record
+                peers.see(*list(record.items())[-1])
+                if not _is_slave(record, build):
+                    yield start, record
             record, start = {}, number
             continue
         key, _, value = line.strip().partition(" ")
@@ -278,9 +264,35 @@ def _qacct(file: InputFile, build: Builder) -> Records:
         if not re.fullmatch(r"\w{1,60}", key):
             build.warn("a line that is no name and value is left out")
             continue
-        record[key] = value.strip()
-    if record:
+        value = value.strip()
+        if is_open and not _sge_whole(record, key, value, peers, build):
+            continue
+        record[key] = value
+    if not record:
+        return
+    last = list(record)[-1]
+    if last in _SGE_HEAD and last != "taskid":
+        build.records_in += 1
+        build.reject(file.name, start, CUT_ID)
+        return
+    if peers.any and not peers.ends_with(last):
+        build.warn(SHORTER)
+    if not _is_slave(record, build):
         yield start, record
+
+
+def _sge_whole(record: Record, key: str, value: str, peers: Peers, build: Builder) -> bool:
+    """Say whether a block's last line, one without an end, says something; warn if it is cut."""
+    job = f"job {record.get('jobnumber')}"
+    if not value or key in _SGE_HEAD:
+        say_cut(build, None, job)
+        return False
+    if key in _SGE_LAST or peers.has(key, value):
+        return True
+    whole = is_whole(value)
+    if not (whole and peers.ends_with(key)):
+        say_cut(build, None if whole else key, job)
+    return whole
 
 
 def _sge_more(record: Record) -> Record:
@@ -301,6 +313,10 @@ def _sge_more(record: Record) -> Record:
         value = record.get(key)
         if isinstance(value, str) and re.fullmatch(r"-?[\d.]+(?:e[+-]?\d+)?s", value):
             record[key] = value[:-1]
+    for key in ("ru_maxrss", "maxrss", "maxvmem", "maxpss"):  # its MB is 1024 times 1024 bytes
+        match = _BINARY.fullmatch(str(record.get(key)))
+        if match:
+            record[key] = match[1] + match[2]
     for key in ("qsub_time", "start_time", "end_time", "submit_time"):
         if isinstance(record.get(key), str):
             record[key] = _sge_time(record[key])
@@ -321,22 +337,47 @@ def _sge_time(text: str) -> str | None:
 def _condor(file: InputFile, build: Builder) -> Records:
     ad: Record = {}
     start = 0
-    for number, line in file.lines():
+    peers = Peers()
+    numbered = lost = False
+    for number, line, is_open in lines_of(file):
         text = line.strip()
         if not text or text.startswith(("--", "***", "#")):
             if ad:
+                numbered |= "ProcId" in ad
+                last, value = list(ad.items())[-1]
+                peers.see(last, str(value))
                 yield start, ad
             ad = {}
             continue
         match = _AD.fullmatch(text)
         if match is None:
-            build.warn("a line that is no attribute is left out")
+            build.warn(OPEN_END if is_open else "a line that is no attribute is left out")
             continue
         if not ad:
             start = number
+        if is_open and not _ad_whole(ad, match[1], match[2], peers, build):
+            lost = match[1] in _AD_IDS
+            continue
         ad[match[1]] = _ad_value(match[2])
-    if ad:
+    # A last ad behind which no blank line stands may lack the second half of its id.
+    half = numbered and not all(key in ad for key in _AD_IDS[:2])
+    if lost or (ad and half):
+        build.records_in += 1
+        build.reject(file.name, start, CUT_ID)
+    elif ad:
         yield start, ad
+
+
+def _ad_whole(ad: Record, key: str, value: str, peers: Peers, build: Builder) -> bool:
+    """Say whether the last line of ads, one without an end, can be used; warn if it is cut."""
+    whole = is_whole(value)
+    if key in _AD_IDS:
+        return whole
+    if peers.has(key, value):
+        return True
+    if not (whole and peers.ends_with(key)):
+        say_cut(build, None if whole else key, f"job {ad.get('ClusterId')}.{ad.get('ProcId')}")
+    return whole
 
 
 def _ad_value(text: str) -> Any:
@@ -413,7 +454,7 @@ def _prefect_more(record: Record) -> Record:
 
 
 NATIVE: dict[str, tuple[str, Callable[[InputFile, Builder], Records]]] = {
-    "pbs": ("pbs", _pbs),
+    "pbs": ("pbs", lambda file, build: PbsLog().read(file, build)),
     "lsf": ("lsf", _lsf),
     "sge": ("sge", _sge),
     "qacct": ("sge", _qacct),
@@ -422,7 +463,7 @@ NATIVE: dict[str, tuple[str, Callable[[InputFile, Builder], Records]]] = {
 """Kind of log → (mapping, reader)."""
 
 ENRICH: dict[str, Callable[[Record], Record]] = {
-    "pbs": _pbs_more,
+    "pbs": pbs_more,
     "lsf": _lsf_more,
     "sge": _sge_more,
     "htcondor": _condor_more,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from rotameter.adapters.importers._table_names import plain
 
-__all__ = ["decode_exit", "outcome_of"]
+__all__ = ["decode_exit", "ended_at_limit", "outcome_of"]
 
 _WORDS = {
     "ok": "ok success successful succeeded completed complete done finished passed pass exited "
@@ -32,6 +35,7 @@ _NEUTRAL = frozenset(["completed", "complete", "done", "finished", "exited", "en
 # These say that something ended it, not who did: 137 and the like are a failure.
 _ENDED = frozenset(["killed", "terminated", "stopped", "aborted", "abort"])
 _SIGNALS = 65
+_KILLS = (9, 15)  # what PBS sends at the end of the time asked for, one after the other
 
 
 def outcome_of(
@@ -108,3 +112,25 @@ def decode_exit(value: int, coding: str | None) -> tuple[int | None, int | None]
     if 128 < value < 128 + _SIGNALS:
         return value, value - 128
     return value, None
+
+
+def ended_at_limit(columns: dict[str, pa.Array]) -> None:
+    """Take a job that a signal ended once its time was up for a timeout: that is inferred.
+
+    Examples
+    --------
+    >>> columns = {"outcome": ["cancelled"] * 2, "outcome_kind": ["reported"] * 2}
+    >>> columns |= {"signal": [15, 15], "wall_s": [605.0, 90.0], "requested_wall_s": [600.0] * 2}
+    >>> columns = {name: pa.array(values) for name, values in columns.items()}
+    >>> ended_at_limit(columns)
+    >>> columns["outcome"].to_pylist(), columns["outcome_kind"].to_pylist()
+    (['timeout', 'cancelled'], ['inferred', 'reported'])
+    """
+    if not {"outcome", "outcome_kind", "signal", "wall_s", "requested_wall_s"} <= columns.keys():
+        return
+    killed = pc.is_in(columns["signal"], value_set=pa.array(_KILLS, pa.int64()))
+    plainly = pc.is_in(columns["outcome"], value_set=pa.array(["cancelled", "failed"]))
+    up = pc.greater_equal(columns["wall_s"], columns["requested_wall_s"])
+    found = pc.fill_null(pc.and_(pc.and_(killed, plainly), up), False)
+    columns["outcome"] = pc.if_else(found, "timeout", columns["outcome"])
+    columns["outcome_kind"] = pc.if_else(found, "inferred", columns["outcome_kind"])

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rotameter.profiler.live.redact import clean_name, clip, redact
 
-__all__ = ["cleaned", "safe_name"]
+__all__ = ["clean_texts", "cleaned", "safe_name"]
 
 _LIMIT = 8_000  # of `redact`: what lies behind it has not been looked at
 # Whatever `redact` may change has one of these in it; most ids have none and are left at once.
@@ -21,6 +21,7 @@ _SUSPECT = (
     r"AKIA|ASIA|AGPA|AIDA|AROA|ANPA|gh[pousr]_|github_pat_|glpat-|"
     r"(^|[^a-z0-9])[spr]k[-_]|xox|AIza|ya29\.|hf_|npm_|pypi-|dop_v1_|SG\.|eyJ"
 )
+_CLEANERS: dict[str, Callable[[str], str]] = {"error": redact, "group": clean_name}
 _MARKED = re.compile(r"#[0-9a-f]{12}\Z")
 
 
@@ -66,3 +67,22 @@ def cleaned(column: pa.Array, clean: Callable[[str], str] = safe_name) -> pa.Arr
             made[text] = clean(text)
         out.append(made[text])
     return pa.array(out, pa.string())
+
+
+def clean_texts(columns: dict[str, pa.Array]) -> None:
+    """Keep secrets out: names and texts of others go through the redactor, each once.
+
+    Examples
+    --------
+    >>> columns = {"error": pa.array(["bad --password=x"]), "wall_s": pa.array([1.0])}
+    >>> clean_texts(columns)
+    >>> "=x" in columns["error"][0].as_py()
+    False
+    """
+    for name, column in columns.items():
+        if name in _CLEANERS and column.null_count < len(column):
+            coded = column.dictionary_encode()
+            texts = [_CLEANERS[name](text) for text in coded.dictionary.to_pylist()]
+            columns[name] = pc.take(pa.array(texts, pa.string()), coded.indices)
+        elif pa.types.is_string(column.type):
+            columns[name] = cleaned(column)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -14,6 +15,7 @@ from rotameter.adapters.importers._table_plain import differing
 __all__ = ["Walls", "below_words", "unended", "usable"]
 
 _UNITS_S = (1.0, 1e-3, 1e-6, 1e-9, 60.0, 3600.0, 86400.0)
+_MINUTES = re.compile(r"[^A-Za-z](?:m|min|minute)[^A-Za-z]*$", re.I)
 _OPEN = ("running", "worker_lost")
 
 
@@ -61,8 +63,9 @@ class Walls:
         if wall is not None:
             _third(columns, start, end, wall)
         if self._bare and not self._agreed:
+            other = "min" if _MINUTES.search(self._bare) else "ms"
             self._warn(
-                f"{self._bare} is read as seconds; say --map wall={self._bare}:ms if it is not"
+                f"{self._bare} is read as seconds; say --map wall={self._bare}:{other} if it is not"
             )
         start = columns.get("started_ns")
         if wait is not None and start is not None and "submitted_ns" not in columns:

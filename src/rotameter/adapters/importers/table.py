@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rotameter.adapters.importers import _table_schema as own
 from rotameter.adapters.importers._table_arrays import Arrays
@@ -29,6 +30,7 @@ from rotameter.adapters.importers._table_detect import (
 from rotameter.adapters.importers._table_guard import mostly_ours, unguarded
 from rotameter.adapters.importers._table_mapping import known_mappings
 from rotameter.adapters.importers._table_native import ENRICH, NATIVE
+from rotameter.adapters.importers._table_pbs import PbsLog
 from rotameter.adapters.importers._table_rows import (
     Chunk,
     delimited,
@@ -38,6 +40,7 @@ from rotameter.adapters.importers._table_rows import (
 )
 from rotameter.adapters.importers._table_secrets import safe_name
 from rotameter.adapters.importers._table_totals import NO_TASK, Totals
+from rotameter.adapters.importers._table_twice import TWICE, Part, told_by, told_twice
 from rotameter.adapters.importers._table_values import Style
 from rotameter.errors import BadInput, UsageError
 from rotameter.profiler.live.redact import redact
@@ -67,8 +70,8 @@ class Importer:
         self._pairs: dict[tuple[str | None, int], tuple[str | None, int]] = {}
         self._stems: dict[str, int] = {}
         self._flags: list[Converter] = []
-        # Rows of each part of ``tasks``, and whether we number their attempts.
-        self._parts: list[tuple[int, bool]] = []
+        self._parts: list[Part] = []  # of ``tasks``, in order
+        self._pbs = PbsLog()
         self._out = 0
         self._other = False
         self._save: Path | None = None
@@ -104,17 +107,52 @@ class Importer:
         build.local = local and not zoned
         if any(one.relative for one in self._flags) and not zoned and not local:
             build.meta.setdefault("time_base", "relative_ns")
+        self._once(build)
         if self._other:
             build.records_out = self._out
         if self._save is not None and self._flags:
             _save(self._flags[0], self._save)
-        if any(counted for _, counted in self._parts):
+        if any(part.counted for part in self._parts):
             self._order(build)
+
+    def _once(self, build: Builder) -> None:
+        """Keep one row of each attempt that several rows tell."""
+        tasks = build.gathered("tasks") if any(part.told for part in self._parts) else None
+        if tasks is None or len(tasks) != sum(part.size for part in self._parts):
+            return
+        keep, spoken = told_twice(tasks, self._parts)
+        lost = len(keep) - int(keep.sum())
+        if not lost:
+            return
+        if spoken:
+            build.note(TWICE, spoken)
+        counted = np.repeat(
+            [part.counted for part in self._parts], [part.size for part in self._parts]
+        )
+        again = pc.is_in(tasks["task_id"], value_set=tasks["task_id"].filter(pa.array(~keep)))
+        attempts = np.where(
+            again.to_numpy() & counted, 1, tasks["attempt"].to_numpy()
+        )  # those that are several yet get their numbers by start
+        build.replace("tasks", "attempt", pa.array(attempts, pa.int64()))
+        build._tables["tasks"] = [build.gathered("tasks").filter(pa.array(keep))]
+        pairs = build.gathered("deps")
+        if len(pairs):
+            build._tables["deps"] = [
+                pairs.group_by(pairs.column_names, use_threads=False).aggregate([])
+            ]
+        ends = np.cumsum([part.size for part in self._parts])
+        self._parts = [
+            Part(int(keep[end - part.size : end].sum()), part.counted, part.told)
+            for end, part in zip(ends.tolist(), self._parts, strict=True)
+        ]
+        build.merged += lost
+        self._out -= lost
 
     def _order(self, build: Builder) -> None:
         """Put attempts in the order of their starts, now that all are there."""
         tasks = build.gathered("tasks")
-        sizes, counted = zip(*self._parts, strict=True)
+        sizes = [part.size for part in self._parts]
+        counted = [part.counted for part in self._parts]
         if len(tasks) != sum(sizes):
             return
         rows, numbers = by_start(
@@ -155,8 +193,8 @@ class Importer:
         self._save = Path(settings.save).expanduser() if settings.save else self._save
         if mapping.engine != "table":
             build.meta["engine"] = mapping.engine
-        good = 0
-        rejected = ""
+        good, rejected = 0, ""
+        told = "" if "task_id" in settings.targets else told_by(mapping.name, headers)
         totals = None if shape.kind in NATIVE else Totals()
         arrays = Arrays(build, file.name) if mapping.engine == "pbs" else None
         while first is not None:
@@ -165,7 +203,7 @@ class Importer:
             made = converter.convert(chunk)
             if totals is not None:
                 self._totals(totals, made.columns, chunk, made.wrong, after is None, build)
-            good += self._add(file, build, label, chunk, made)
+            good += self._add(file, build, label, chunk, made, told)
             rejected = rejected or next(iter(made.wrong.values()), "")
             first = after
         rejected = (arrays.finish() if arrays is not None else "") or rejected
@@ -194,6 +232,8 @@ class Importer:
             return parquet(file)
         if shape.kind == "json":
             return records_to_chunks(json_records(file, reject))
+        if shape.kind == "pbs":
+            return records_to_chunks(self._pbs.read(file, build))
         if shape.kind in NATIVE:
             return records_to_chunks(NATIVE[shape.kind][1](file, build))
         return delimited(file, shape.delimiter or ",", reject, settings.columns, build.warn)
@@ -232,7 +272,7 @@ class Importer:
                 build.extend(table, kept)
                 if table == "tasks":
                     numbered = first.columns.keys() & {"attempt", "run_id"}
-                    self._parts.append((len(keep), not numbered))
+                    self._parts.append(Part(len(keep), not numbered))
             first = after
         if build.records_in == before and table == "tasks":
             build.warn(redact(f"{file.name} has columns and no rows"))
@@ -254,7 +294,9 @@ class Importer:
             wrong[row] = NO_TASK
             build.warn(f"line {chunk.lines[row]:,} is {NO_TASK}: it is refused")
 
-    def _add(self, file: InputFile, build: Builder, label: str, chunk: Chunk, made: Made) -> int:
+    def _add(
+        self, file: InputFile, build: Builder, label: str, chunk: Chunk, made: Made, told: str
+    ) -> int:
         """Hand the good rows on; number the attempts of equal ids."""
         build.records_in += made.size
         for row, reason in sorted(made.wrong.items()):
@@ -273,12 +315,13 @@ class Importer:
         columns["task_id"] = pa.array(names, pa.string())
         said = columns.get("attempt")
         counted = pa.array(attempts, pa.int64())
-        columns["attempt"] = counted if said is None else said.fill_null(1)
+        columns["attempt"] = counted if said is None else pc.coalesce(said, counted)
         columns["source"] = pa.array(["table"] * len(keep), pa.string())
         if made.features:
             columns["features"] = _features(made, keep, columns.get("features"))
         build.extend("tasks", columns)
-        self._parts.append((len(keep), said is None))
+        told = told or ("both" if said is not None and "task_id" in made.columns else "")
+        self._parts.append(Part(len(keep), said is None, told))
         if made.edges:
             pairs = [(n, up) for n, row in zip(names, keep, strict=True) for up in made.edges[row]]
             if pairs:

@@ -1,0 +1,150 @@
+"""Attempts that several files of one import tell, each at another time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rotameter.adapters.importers._table_twice import TWICE
+from rotameter.adapters.importers.table import Importer
+from rotameter.profiler.trace import Trace
+from rotameter.testing.importers import import_bytes
+
+# The log's clock is an hour before UTC: 10:00:05 is 1704189605, which is 10:00:05 UTC.
+S = (
+    "01/02/2024 09:00:05;S;7.srv;user=ann jobname=al ctime=1704189600 qtime=1704189600 "
+    "start=1704189605 Resource_List.walltime=72:00:00\n"
+)
+E = (
+    "01/03/2024 09:00:05;E;7.srv;user=ann jobname=al ctime=1704189600 qtime=1704189600 "
+    "start=1704189605 end=1704276005 Exit_status=0 resources_used.walltime=24:00:00 run_count=1\n"
+)
+AGAIN = S.replace("01/02", "01/03").replace("start=1704189605", "start=1704276005")
+OTHER = E.replace("7.srv", "8.srv")
+Row = dict[str, Any]
+
+
+def read(*files: str | list[Row] | Row) -> Trace:
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in files]
+    data = {f"f{i}.{'log' if t[0].isdigit() else 'json'}": t.encode() for i, t in enumerate(texts)}
+    trace = import_bytes(Importer, data)
+    records = trace.meta["importer"]["records"]
+    assert records["in"] == records["out"] + records["merged"] + records["rejected"]
+    assert records["out"] == trace.table("tasks").num_rows
+    return trace
+
+
+def made(trace: Trace, *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in trace.table("tasks").to_pylist()]
+
+
+def twice(trace: Trace) -> list[str]:
+    return [text for text in trace.warnings if text.startswith(TWICE)]
+
+
+@pytest.mark.parametrize("files", [(S, E), (E, S), (S + E,), (S + OTHER, E), (S, OTHER, E)])
+def test_a_job_of_pbs_that_begins_in_one_file_and_ends_in_another(files: tuple[str, ...]) -> None:
+    trace = read(*files)
+    kept = [row for row in made(trace, "task_id", "attempt", "outcome", "wall_s")]
+    assert ("7.srv", 1, "ok", 86400.0) in kept
+    assert len(kept) == 1 + ("8.srv" in "".join(files))
+    assert trace.warnings == []
+
+
+@pytest.mark.parametrize("kind", ["D", "A"])
+def test_a_job_that_was_taken_out_has_ended(kind: str) -> None:
+    over = f"01/02/2024 11:00:05;{kind};7.srv;requestor=ann@head\n"
+    for files in ((S + over,), (S, over), (over, S), (S + OTHER, over)):
+        trace = read(*files)
+        found = made(trace, "task_id", "outcome", "ended_ns", "wall_s")
+        assert ("7.srv", "cancelled", (1704189605 + 7200) * 10**9, 7200.0) in found
+        assert trace.warnings == []
+    # What was asked to go is told again when it has gone.
+    for files in ((S + over + E,), (S, over, E), (S + over, E)):
+        (only,) = made(read(*files), "outcome", "wall_s")
+        assert only == ("ok", 86400.0)
+    # Taken out before: this is a later run.
+    early = over.replace("11:00:05", "08:00:00")
+    assert made(read(early + S), "outcome") == [("running",)]
+
+
+def test_a_job_that_began_anew_runs_once() -> None:
+    for files in ((S + AGAIN,), (S, AGAIN), (AGAIN, S)):
+        assert made(read(*files), "started_ns") == [(1704276005 * 10**9,)]
+    runs = read(E.replace(";E;", ";R;"), AGAIN)
+    assert made(runs, "attempt", "outcome") == [(1, "rescheduled"), (2, "running")]
+
+
+JOB: Row = {
+    "ClusterId": 5, "ProcId": 0, "Cmd": "/x", "JobStatus": 4, "ExitCode": 0, "QDate": 1735689600,
+    "JobCurrentStartDate": 1735689700, "CompletionDate": 1735690300, "RemoteWallClockTime": 600.0,
+}  # fmt: skip
+RUNS = {**JOB, "JobStatus": 2, "CompletionDate": 0, "RemoteWallClockTime": 0.0, "ExitCode": None}
+IDLE = {**RUNS, "JobStatus": 1, "JobCurrentStartDate": None}
+
+
+@pytest.mark.parametrize("other", [RUNS, IDLE, JOB])
+def test_a_queue_and_its_history(other: Row) -> None:
+    for files in (([JOB], [other]), ([other], [JOB, {**JOB, "ProcId": 1}])):
+        trace = read(*files)
+        assert made(trace, "task_id", "attempt", "outcome", "wall_s")[0] == ("5.0", 1, "ok", 600.0)
+        assert trace.table("tasks").num_rows == len(files[1]) and len(twice(trace)) == 1
+    again = {**JOB, "JobCurrentStartDate": 1735699700, "CompletionDate": 1735699800}
+    assert made(read([JOB], [again]), "attempt", "wall_s")[0] == (1, 600.0)
+    assert not twice(read([JOB], [again])) and len(made(read([JOB], [again]), "attempt")) == 2
+
+
+TASK: Row = {
+    "task_id": "a", "dag_id": "d", "dag_run_id": "r", "map_index": -1, "state": "running",
+    "start_date": "2025-01-01T00:00:00+00:00", "end_date": None, "try_number": 1,
+}  # fmt: skip
+DONE = {**TASK, "state": "success", "end_date": "2025-01-01T01:00:00+00:00"}
+
+
+def test_a_table_that_was_exported_twice() -> None:
+    for files in (({"task_instances": [TASK]}, {"task_instances": [DONE]}), ([DONE], [TASK, TASK])):
+        trace = read(*files)
+        assert made(trace, "attempt", "outcome", "wall_s") == [(1, "ok", 3600.0)]
+        (word,) = twice(trace)
+        assert ("(2 times)" in word) == (len(files[1]) == 2)
+    tries = read([{**DONE, "state": "failed"}], [{**DONE, "try_number": 2}])
+    assert made(tries, "attempt", "outcome") == [(1, "failed"), (2, "ok")] and not twice(tries)
+
+
+def test_edges_are_told_once_as_well() -> None:
+    run = {"id": "b", "flow_run_id": "f", "task_key": "s", "name": "s-0", "run_count": 1,
+           "state_type": "COMPLETED", "start_time": "2024-01-02T10:00:00Z",
+           "end_time": "2024-01-02T10:00:10Z",
+           "task_inputs": {"x": [{"input_type": "task_run", "id": "a"}]}}  # fmt: skip
+    trace = read([run], [{**run, "state_type": "RUNNING", "end_time": None}])
+    assert trace.table("deps").num_rows == 1 and made(trace, "outcome") == [("ok",)]
+
+
+def test_equal_rows_of_a_plain_table_are_attempts_unless_it_numbers_them() -> None:
+    plain = "id,start,wall_s\na,1704189600,5\na,1704189600,5\n"
+    numbered = "id,try,start,wall_s\na,2,1704189600,5\na,2,1704189600,5\na,1,1704189500,5\n"
+    trace = import_bytes(Importer, {"t.csv": plain.encode()})
+    assert made(trace, "attempt") == [(1,), (2,)] and not twice(trace)
+    trace = import_bytes(Importer, {"t.csv": numbered.encode()})
+    assert sorted(made(trace, "attempt")) == [(1,), (2,)] and len(twice(trace)) == 1
+
+
+def test_parts_of_an_array_are_several_although_they_begin_at_once() -> None:
+    job = {"JOBID": "9", "STAT": "DONE", "START_TIME": "2024-01-02T10:00:05Z", "RUN_TIME": "12"}
+    assert read([job, job]).table("tasks").num_rows == 2  # nothing tells that they are one
+    parts = [{**job, "JOBINDEX": str(index)} for index in (1, 2)]
+    assert made(read(parts, parts), "task_id", "attempt") == [("9[1]", 1), ("9[2]", 1)]
+    block = "=" * 62 + "\nqname q\njobnumber 4\ntaskid {}\nru_wallclock 5s\nstart_time Tue Jan  2 "
+    block += "10:00:05 2024\npe_taskid {}\nexit_status 0\n"
+    log = "".join(block.format(*one) for one in ((1, "NONE"), (1, "1.n2"), (2, "NONE")))
+    trace = import_bytes(Importer, {"q.txt": log.encode()})
+    assert made(trace, "task_id", "attempt") == [("4.1", 1), ("4.2", 1)] and not twice(trace)
+    runs = [{k: v for k, v in DONE.items() if k != "dag_run_id"}]
+    runs.append({**runs[0], "start_date": "2025-01-01T00:30:00+00:00"})
+    assert read(runs).table("tasks").num_rows == 2
+    mapped = import_bytes(
+        Importer, {"h.json": json.dumps([JOB, {**JOB, "ProcId": 1}]).encode()}, map=["id=Cmd"]
+    )
+    assert made(mapped, "task_id", "attempt") == [("/x", 1), ("/x", 2)]
