@@ -114,15 +114,24 @@ def headline(found: Comparison, labels: tuple[str, str] = ("A", "B")) -> str:
 
 
 def _largest(found: Comparison, moved_s: float, least_s: float) -> str:
-    """Name what contributed most: a group's change, or what is in no task."""
+    """Name what contributed most: a group's change, or what is in no task.
+
+    Where the run time moved, that went its way; what went against it explains nothing.
+    """
     parts = [(g.label, g.contribution_s or 0.0) for g in found.changes]
     if moved_s:
         parts += [(name, c.seconds or 0.0) for name, c in found.others]
-    name, seconds = max(parts, key=lambda part: abs(part[1]), default=("", 0.0))
-    if not seconds or abs(seconds) < max(least_s, _NAMED * abs(moved_s)):
+    least = max(least_s, _NAMED * abs(moved_s))
+    large = [part for part in parts if part[1] and abs(part[1]) >= least]
+    along = [part for part in large if part[1] * moved_s >= 0]
+    name, seconds = max(along or large, key=lambda part: abs(part[1]), default=("", 0.0))
+    if not seconds:
         return ""
+    said = f"{clip(name, NAME)} ({signed(seconds)})"
+    if not along:
+        return f" No change that was found explains it; against it went {said}."
     most = seconds * moved_s > 0 and abs(seconds) >= 0.5 * abs(moved_s)
-    return f" {'Most of it' if most else 'Largest change'}: {clip(name, NAME)} ({signed(seconds)})."
+    return f" {'Most of it' if most else 'Largest change'}: {said}."
 
 
 def _io_words(found: Comparison, label: str) -> str:
@@ -185,9 +194,19 @@ def what_changed(group: GroupChange) -> str:
         parts.append(f"bytes a task {format_bytes(few[0])} -> {format_bytes(few[1])}")
     if group.failed[0] != group.failed[1]:
         parts.append(f"failed attempts {_counts(group.failed)}")
+    if _shared_otherwise(group):
+        parts.append("shared otherwise among the workers")
     if not group.is_change:
         parts.append("may be chance")
     return ", ".join(parts)
+
+
+def _shared_otherwise(group: GroupChange) -> bool:
+    """Say whether a group took off time though its tasks took more, or the other way round."""
+    old, new, added = *group.wall_s, group.contribution_s
+    if old is None or new is None or added is None or not group.contribution_how.startswith("rep"):
+        return False
+    return (new - old) * added < 0 and abs(new - old) >= 0.05 * max(new, old)
 
 
 def _alike(one: float, other: float) -> bool:

@@ -273,12 +273,15 @@ def _contributions(
 def _interval(
     seconds: float | None, ratio: Ratio | None, old: _Samples, new: _Samples
 ) -> tuple[float, float] | None:
-    """Carry the interval of a task's time over to what it added, in proportion."""
+    """Carry the interval of a task's time over to what it added, in proportion.
+
+    None where they are in no proportion: more task time that took off time was shared otherwise.
+    """
     if seconds is None or ratio is None or not old.tasks:
         return None
     counts = new.tasks / old.tasks
     away = ratio.value * counts - 1.0
-    if abs(away) < 0.01 or abs(seconds) < 1e-9:
+    if abs(away) < 0.01 or abs(seconds) < 1e-9 or seconds * away < 0:
         return None
     ends = [seconds * (end * counts - 1.0) / away for end in (ratio.low, ratio.high)]
     return min(ends), max(ends)

@@ -1,8 +1,9 @@
 """How many seconds of the makespan each change contributed: by replay, from both ends.
 
 The earlier run is replayed with a group's durations as they are on the later side (rank by rank,
-so that the longest becomes as long as the longest there), and the later run with them as they
-were; the mean of the two differences is what the change contributed. One number from each end
+so that the longest becomes as long as the longest there; worker by worker where both sides have
+the same, as one may be slow or hold more of the work), and the later run with them as they were;
+the mean of the two differences is what the change contributed. One number from each end
 shares out what only several changes together do. What a replay cannot do within its budget is
 estimated as task time over the tasks that run at once, and says so.
 """
@@ -23,7 +24,7 @@ from rotameter.profiler.replaying.model import PARTS
 if TYPE_CHECKING:
     from rotameter.profiler.replaying.model import Model
     from rotameter.profiler.replaying.savings import Replayer
-    from rotameter.profiler.view import Floats
+    from rotameter.profiler.view import Codes, Floats
 
 __all__ = ["Contribution", "Ends"]
 
@@ -62,6 +63,8 @@ class Like:
     groups : tuple of str
     wall_s : ndarray of float64, shape (k,), seconds
         Durations of the others, in order of size; empty: no time at all.
+    by_home : tuple of (int, ndarray), optional
+        Recorded worker, and the durations that its nodes take instead of ``wall_s``.
 
     Examples
     --------
@@ -73,27 +76,40 @@ class Like:
 
     groups: tuple[str, ...]
     wall_s: Floats
+    by_home: tuple[tuple[int, Floats], ...] = ()
 
     def apply(self, model: Model) -> Model:
         """Give the model with the change."""
         nodes = np.flatnonzero(chosen(model, list(self.groups)))
         columns = np.array([PARTS.index(name) for name in ("compute", "read", "write")])
-        own = model.parts_s[np.ix_(nodes, columns)].sum(axis=1)
         parts = model.parts_s.copy()
-        if not self.wall_s.size:
-            parts[np.ix_(nodes, columns)] = 0.0
+        if not self.by_home:
+            _take(parts, nodes, columns, self.wall_s)
             return replace(model, parts_s=parts)
-        rank = np.empty(len(nodes))
-        rank[np.argsort(own, kind="stable")] = (np.arange(len(nodes)) + 0.5) / len(nodes)
-        places = (np.arange(self.wall_s.size) + 0.5) / self.wall_s.size
-        wanted = np.interp(rank, places, self.wall_s)
-        total = float(wanted.sum())
-        wanted *= float(self.wall_s.sum()) / total if total > 0 else 0.0
-        idle = own <= 0
-        factor = np.where(idle, 0.0, wanted / np.where(idle, 1.0, own))
-        parts[np.ix_(nodes, columns)] *= factor[:, None]
-        parts[nodes[idle], columns[0]] = wanted[idle]
-        return replace(model, parts_s=parts)
+        for home, walls in self.by_home:
+            _take(parts, nodes[model.home[nodes] == home], columns, walls)
+        # How much each worker did is what is taken over: none of it may move on.
+        pinned = model.pinned.copy()
+        pinned[nodes] = True
+        return replace(model, parts_s=parts, pinned=pinned)
+
+
+def _take(parts: Floats, nodes: Codes, columns: Codes, walls: Floats) -> None:
+    """Give nodes other durations, rank by rank and the same sum; in place."""
+    own = parts[np.ix_(nodes, columns)].sum(axis=1)
+    if not walls.size:
+        parts[np.ix_(nodes, columns)] = 0.0
+        return
+    rank = np.empty(len(nodes))
+    rank[np.argsort(own, kind="stable")] = (np.arange(len(nodes)) + 0.5) / len(nodes)
+    places = (np.arange(walls.size) + 0.5) / walls.size
+    wanted = np.interp(rank, places, walls)
+    total = float(wanted.sum())
+    wanted *= float(walls.sum()) / total if total > 0 else 0.0
+    idle = own <= 0
+    factor = np.where(idle, 0.0, wanted / np.where(idle, 1.0, own))
+    parts[np.ix_(nodes, columns)] *= factor[:, None]
+    parts[nodes[idle], columns[0]] = wanted[idle]
 
 
 def _walls(model: Model, names: tuple[str, ...]) -> Floats:
@@ -101,6 +117,33 @@ def _walls(model: Model, names: tuple[str, ...]) -> Floats:
     if not names:
         return np.empty(0)
     return np.sort(model.wall_s[chosen(model, list(names))])
+
+
+def _by_worker(model: Model, names: tuple[str, ...]) -> dict[int, Floats]:
+    """Give the same for each recorded worker; nothing where one of them is not known."""
+    nodes = np.flatnonzero(chosen(model, list(names)))
+    home = model.home[nodes]
+    if (home < 0).any():
+        return {}
+    return {int(one): np.sort(model.wall_s[nodes[home == one]]) for one in np.unique(home)}
+
+
+def _partners(models: tuple[Model, Model], sides: Sequence[dict[int, Floats]]) -> dict[int, int]:
+    """Give earlier worker → later one: by name, else by how much time their tasks took.
+
+    Nothing where the sides' workers are not as many: no one then did the work of another.
+    """
+    before, after = sides
+    if len(before) != len(after) or len(before) < 2:
+        return {}
+    names = [
+        {model.workers[one].name: one for one in side}
+        for model, side in zip(models, sides, strict=True)
+    ]
+    if names[0].keys() == names[1].keys() and len(names[0]) == len(before):
+        return {one: names[1][name] for name, one in names[0].items()}
+    ranked = [sorted(side, key=lambda one: (float(side[one].sum()), one)) for side in sides]
+    return dict(zip(*ranked, strict=True))
 
 
 class Ends:
@@ -154,7 +197,14 @@ class Ends:
         if models is None:
             return None, None
         old, new = (_walls(m, names) for m, names in zip(models, (before, after), strict=True))
-        return Like(before, new) if old.size else None, Like(after, old) if new.size else None
+        if not (old.size and new.size):
+            there = Like(before, new) if old.size else None
+            return there, Like(after, old) if new.size else None
+        sides = [_by_worker(m, names) for m, names in zip(models, (before, after), strict=True)]
+        pairs = _partners(models, sides)
+        homes = tuple((one, sides[1][other]) for one, other in pairs.items())
+        back = tuple((other, sides[0][one]) for one, other in pairs.items())
+        return Like(before, new, homes), Like(after, old, back)
 
     def _both(self, there: Change | None, back: Change | None) -> float | None:
         found = []

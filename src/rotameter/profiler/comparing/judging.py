@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rotameter.units import format_seconds
+
 if TYPE_CHECKING:
     from rotameter.profiler.comparing.align import Pair
     from rotameter.profiler.comparing.predictions import Prediction
@@ -20,7 +22,7 @@ TOLERANCE_RATIO = 0.25
 TOLERANCE_S = 0.3
 """A saving within the larger of these of the prediction is as predicted."""
 GONE_RATIO = 0.5
-"""A cause that costs less than this part of what it did is taken to be gone."""
+"""A cause that costs less than this part of what it did is taken to have been dealt with."""
 
 _FASTER = ("came true", "more than predicted")
 
@@ -130,7 +132,8 @@ def judge(
             text = "faster for another reason: the cause is still there"
             made.append(Judged(prediction, state, why, left[n], "cannot tell", text))
         elif n in tried:
-            made.append(Judged(prediction, state, why, left[n], outcome, how))
+            text = "; ".join(part for part in (how, _remains(left[n])) if part)
+            made.append(Judged(prediction, state, why, left[n], outcome, text))
         else:
             text = _idle(prediction, left[n], rivals[n] if rivals else "")
             made.append(Judged(prediction, state, why, left[n], "cannot tell", text))
@@ -149,11 +152,17 @@ def _idle(prediction: Prediction, left_s: float | None, rival: str) -> str:
     """Say why a prediction that nobody seems to have tried cannot be judged."""
     if left_s is None:
         return "nothing shows that it was applied"
+    if left_s > 0:  # What is found again is not gone, however little it costs.
+        return _remains(left_s) if _gone(prediction, left_s) else "the cause is still there"
     if _gone(prediction, left_s):
         if rival:
             return f"the cause is gone, perhaps for another reason: {rival}"
         return "the cause is gone, but what was applied was something else"
     return "the cause is still there"
+
+
+def _remains(left_s: float | None) -> str:
+    return f"the cause is still there, and costs {format_seconds(left_s)} now" if left_s else ""
 
 
 def _outcome(tried: Sequence[Prediction], measured: Measured) -> tuple[str, str]:
