@@ -42,7 +42,14 @@ class Rule:
     def to_text(self) -> str:
         """Write the rule, as in ``train=beegfs, rest any``."""
         words = [f"{k}={'|'.join(str(v) for v in values)}" for k, values in self.conditions]
-        return ", ".join([*words, "rest any"]) if words else "any: no knob matters"
+        if words:
+            return ", ".join([*words, "rest any"])
+        return "any: no knob matters" if self.alike else "no knob alone, only all together"
+
+    @property
+    def alike(self) -> bool:
+        """Whether the region's configurations are on average as good as the best."""
+        return self.regret_ratio <= _SLACK - 1
 
 
 def _one_hot(codes: NDArray[np.int64], levels: Sequence[int]) -> NDArray[np.float32]:
@@ -138,8 +145,14 @@ def wildcard_rule(
         rows = np.sort(np.random.default_rng(0).permutation(len(rows))[:_SAMPLE])
     best = int(np.argmin(seconds))
     tree, error = _pruned(_one_hot(codes[rows], levels), np.log(np.maximum(seconds[rows], 1e-9)))
-    allowed = _allowed(tree, _one_hot(codes[[best]], levels)[0], levels)
-    conditions = {k: v for k, v in enumerate(allowed) if len(v) < levels[k]}
+    at = _one_hot(codes[[best]], levels)[0]
+    conditions = _conditions(tree, at, levels)
+    if not conditions and float(seconds.mean()) > _SLACK * float(seconds[best]):
+        # A stump says that nothing is worth a knob, which the prices deny.
+        tree = _tree(0.0, len(rows)).fit(
+            _one_hot(codes[rows], levels), np.log(np.maximum(seconds[rows], 1e-9))
+        )
+        conditions = _conditions(tree, at, levels)
     mean = float(seconds[_inside(codes, conditions)].mean())
     while conditions:
         # Without which condition does the region's mean rise least?
@@ -167,6 +180,14 @@ def wildcard_rule(
         error,
         int(tree.get_n_leaves()),
     )
+
+
+def _conditions(
+    tree: Any, at: NDArray[np.float32], levels: Sequence[int]
+) -> dict[int, set[int]]:
+    """Give knob → values of the leaf of one configuration; knobs that may take all are left out."""
+    allowed = _allowed(tree, at, levels)
+    return {k: v for k, v in enumerate(allowed) if len(v) < levels[k]}
 
 
 def _without(conditions: Mapping[int, set[int]], knob: int) -> dict[int, set[int]]:
