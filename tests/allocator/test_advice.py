@@ -229,6 +229,19 @@ def test_what_was_not_enough_is_not_kept() -> None:
     assert "more than 4 GB is needed by some runs" in made.reason
 
 
+def test_a_retry_s_request_is_not_what_a_group_keeps() -> None:
+    # Three first tries of 8 GB were killed; their retries of 16 GB used 14 GB. By hand: a tenth
+    # more than 14 GB is 15.4 GB.
+    asked = np.full(3, 16 * GB)
+    (made,) = advise(work([14.0] * 3, asked=asked, killed=((0, 8 * GB),) * 3))
+    assert made.request is None and made.at_least == 8 * GB
+    assert made.guess == pytest.approx(15.4 * GB)
+    assert made.reason.startswith("more than 8 GB is needed, a run used 14 GB; no more is advised")
+    assert "a guess to try: 15 GB" in made.reason
+    (made,) = advise(work([14.0] * 3, asked=asked, killed=((0, 15 * GB),)))
+    assert made.at_least is None and made.reason.startswith("keep, because")
+
+
 def test_nothing_is_added_to_an_upper_bound() -> None:
     bound = np.arange(10) == 9
     (made,) = advise(work([1.0] * 9 + [3.95], asked=np.full(10, 4 * GB), at_most=bound))

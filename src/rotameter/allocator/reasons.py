@@ -78,15 +78,23 @@ class Basis:
     def at_least(self) -> float | None:
         """What is known not to be enough, where nothing is advised and to keep it would not do."""
         asked = 0 < self.asked <= self.killed_with
-        known = self.keep and self.killed_with and (asked or not self.runs)
+        # What completed runs asked for is that of the retry where less was not enough for them.
+        known = self.keep and self.killed_with and (asked or not self.runs or self._needed_more)
         return max(self.killed_with, self.least) if known else None
 
     @property
+    def _needed_more(self) -> bool:
+        """Whether completed runs needed more than what was not enough."""
+        return bool(self.runs) and 0 < self.killed_with < self.base
+
+    @property
     def guess(self) -> float | None:
-        """What to try where nothing but a lower bound is known: twice as much."""
+        """What to try: what holds the completed runs, or twice what was not enough for one."""
         least = self.at_least
         if least is None or least >= self.most:
             return None
+        if self._needed_more and self.request > least:
+            return self.request
         return min(2 * least, self.most)
 
 
@@ -141,7 +149,11 @@ def _kept(basis: Basis, ran_out: str) -> str:
     else:
         some = " by some runs" if basis.runs else ""
         more = f"more than {text(least)} is needed{some}, how much more is not known"
-        said = [f"{more}, because {basis.keep}{runs}", ran_out]
+        if basis._needed_more:
+            more = f"more than {text(least)} is needed, a run used {text(basis.base)}"
+            said = [f"{more}; no more is advised, because {basis.keep}{runs}", ran_out]
+        else:
+            said = [f"{more}, because {basis.keep}{runs}", ran_out]
         said += [] if guess is None else [f"a guess to try: {text(guess)}"]
         if least >= basis.most:
             said.append(basis.resource.has(basis.most))

@@ -287,3 +287,16 @@ def test_a_broken_section_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> 
     (reason,) = [e["reason"] for e in made["left_out"] if e["section"] == "io"]
     assert "could not be made (KeyError)" in reason
     assert made["waste"] is not None
+
+
+def test_an_attempt_that_reads_and_writes_is_counted_once() -> None:
+    # Three attempts: the first reads and writes, the second reads, the third moved nothing.
+    each = [(600, 300), (600, 0), (0, 0)]
+    tasks = [
+        {"task_id": str(n), "worker": "w", "started_ns": n * SECOND, "ended_ns": (n + 1) * SECOND,
+         "read_bytes": read, "write_bytes": written}
+        for n, (read, written) in enumerate(each)
+    ]  # fmt: skip
+    made = _facts(io_over_time(Trace.from_tables({"tasks": tasks})))
+    assert (made["source"], made["moves"]) == ("attempts", 2)
+    assert made["rows"][0]["total_read_bytes"] == 1200

@@ -141,6 +141,30 @@ def test_without_memory_one_line_says_what_is_missing() -> None:
     assert "no peak" in str(sizing(Trace.from_tables({})))
 
 
+def test_the_section_and_the_finding_ask_for_the_same() -> None:
+    from rotameter.api import diagnose
+
+    second = 10**9
+    tasks = []
+    for k in range(3):  # 8 GB is not enough for what needs 14 GB; the retry has 16 GB.
+        row = {"task_id": f"c{k}", "group": "CALL", "worker": "w", "peak_memory_kind": "exact"}
+        for attempt, outcome, had, peak in ((1, "oom", 8, None), (2, "ok", 16, 14 * GB)):
+            at = (2 * k + attempt) * 600 * second
+            tasks.append(
+                {**row, "attempt": attempt, "outcome": outcome, "started_ns": at,
+                 "ended_ns": at + 600 * second, "wall_s": 600.0, "peak_memory_bytes": peak,
+                 "requested_memory_bytes": had * GB}
+            )  # fmt: skip
+    trace = Trace.from_tables({"tasks": tasks}, {"engine": "nextflow"})
+    shown = text(section(render(trace, diagnose(trace))))
+    (advice,) = [f.advice for f in diagnose(trace).findings if f.code == "RM123"]
+    assert advice.startswith("Ask for 16 GB")  # 14 GB and a tenth, rounded up
+    (row,) = made(tasks)["groups"]
+    assert (row["at_least_bytes"], row["guess_bytes"]) == (8 * GB, pytest.approx(15.4 * GB))
+    assert "> 8 GB a guess: 15.4 GB" in shown and "keep" not in shown
+    assert "where they were tried again, by the last try" in shown
+
+
 @pytest.mark.parametrize(
     ("more", "asked", "kind", "why"),
     [

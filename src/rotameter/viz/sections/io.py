@@ -255,7 +255,8 @@ def io_over_time(trace: Trace) -> dict[str, Any] | str:
         "source": moves.source,
         "start_s": 0.0,
         "bin_s": (high - low) / BINS,
-        "moves": len(moves.bytes),
+        # An attempt that read and wrote is one.
+        "moves": len(np.unique(moves.row) if moves.source == "attempts" else moves.bytes),
         "timed": moves.timed,
         "unplaced_bytes": round(float(moves.bytes[~placed].sum())),
         "rows": rows,
