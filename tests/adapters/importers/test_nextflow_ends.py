@@ -312,8 +312,25 @@ _CACHED = "aa/000001\tA\tCACHED\t0\t2025-01-14 10:00:00.000"
 def test_a_run_that_has_the_other_s_work_from_its_cache_goes_on_with_it(names):
     files = dict(zip(names, (_trace(*_FIRST), _trace(_CACHED, _AGAIN)), strict=True))
     made = import_bytes(Importer, {f"{name}.txt": data for name, data in files.items()})
-    tasks = {(t["task_id"], t["attempt"], t["outcome"]) for t in made.table("tasks").to_pylist()}
-    assert {("B", 1, "failed"), ("B", 2, "ok"), ("A", 1, "ok")} <= tasks and len(tasks) == 4
+    tasks = [(t["task_id"], t["attempt"], t["outcome"]) for t in made.table("tasks").to_pylist()]
+    assert sorted(tasks) == [("A", 1, "ok"), ("B", 1, "failed"), ("B", 2, "ok")]
+    assert made.meta["importer"]["records"] == {"in": 4, "out": 3, "merged": 1, "rejected": 0}
+
+
+def test_rows_of_one_work_from_the_cache_are_one_task_with_its_samples():
+    head = _trace(_CACHED).partition(b"\n")[0] + b"\tpeak_vmem\n"
+    cached, other = (
+        f"{key}\tCACHED\t0\t2025-01-14 10:00:00.000\t11s\t10s\t{size} GB\n".encode()
+        for key, size in (("aa/000001\tA", 1), ("bb/000002\tB", 2))
+    )
+    ran = b"cc/000003\tC\tCOMPLETED\t0\t2025-01-15 10:00:00.000\t11s\t10s\t3 GB\n"
+    files = {"a.txt": head + cached, "b.txt": head + cached, "c.txt": head + cached + other + ran}
+    made = import_bytes(Importer, files)
+    tasks = [(t["task_id"], t["outcome"]) for t in made.table("tasks").to_pylist()]
+    assert sorted(tasks) == [("A", "cached"), ("B", "cached"), ("C", "ok")]
+    vmem = {s["subject"]: s["value"] / 2**30 for s in made.table("samples").to_pylist()}
+    assert vmem == {"A": 1, "B": 2, "C": 3}
+    assert made.meta["importer"]["records"]["merged"] == 2
 
 
 def test_runs_that_share_nothing_are_each_their_own():

@@ -310,3 +310,25 @@ def test_two_durations_that_differ_are_said_once(seconds: str, clock: str, agree
     )
     wall = 12.0 if seconds == "NA" else float(seconds)
     assert trace.table("tasks")["wall_s"].to_pylist() == [wall, wall]
+
+
+_COMMAS = "s,h:m:s,max_rss,io_in,mean_load,cpu_time,rule\n"
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_benchmarks_put_into_one_table_with_commas_are_read(index: bool) -> None:
+    lines = [_COMMAS, "10.0,0:00:10,100,1,100,10,al\n", '90061.2,"1 day, 1:01:01",-,1,1,12,so\n']
+    text = "".join(f",{line}" if at == 0 else f"{at},{line}" for at, line in enumerate(lines))
+    data = (text if index else "".join(lines)).encode()
+    assert 0.5 <= Importer().sniff(Head("all.csv", data, None)) < 0.95
+    rows = import_bytes(Importer, {"all.csv": data}).table("tasks").to_pylist()
+    assert [(r["task_id"], r["group"], r["wall_s"]) for r in rows] == [
+        ("al[all]", "al", 10.0),
+        ("so[all]", "so", 90061.2),
+    ]
+    assert rows[0]["peak_memory_bytes"] == 100 << 20 and rows[1]["peak_memory_bytes"] is None
+
+
+def test_a_table_with_commas_needs_more_than_a_column_s() -> None:
+    for text in ("s,max_rss\n1,2\n", "h:m:s,max_rss\n0:00:01,2\n", "id,s,h:m:s\n1,2,0:00:02\n"):
+        assert Importer().sniff(Head("a.csv", text.encode(), None)) == 0.0

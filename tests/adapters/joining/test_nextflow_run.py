@@ -173,7 +173,10 @@ def test_a_killed_run_without_a_trace(run):
     counted(trace)
     tasks = by_id(trace)
     assert tasks["A (1)"]["outcome"] == "ok" and tasks["A (1)"]["wall_s"] == 80.123
-    assert tasks["B (x)"]["outcome"] == "running"
+    assert (tasks["B (x)"]["outcome"], tasks["B (x)"]["outcome_kind"]) == ("failed", "inferred")
+    assert tasks["A (1)"]["submitted_ns"] == 1714557600101 * 10**6
+    (run / "work/cd/6789ab00/.exitcode").unlink()
+    assert by_id(rotameter.open(run))["B (x)"]["outcome"] == "running"
     assert any("not closed" in word for word in trace.warnings)
 
 

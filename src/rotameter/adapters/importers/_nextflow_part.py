@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.adapters.importers._nextflow_clock import Crossing, Steady, say
 from rotameter.adapters.importers._nextflow_columns import Columns
 from rotameter.adapters.importers._nextflow_rows import Attempt, Link, chain, chain_runs
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from rotameter.adapters.importers.building import Builder
 
-__all__ = ["Part", "give_all", "say_runs"]
+__all__ = ["Part", "give_all", "say_echoes", "say_runs"]
 
 _NONE = -(1 << 62)
 _DONE = pa.array(["ok", "cached"])
@@ -32,8 +33,13 @@ class Part:
         self._tasks, self._samples = Columns("tasks"), Columns("samples")
         self._tried, self._lines, self._of = array("q"), array("q"), array("q")
         self._batches: list[dict[str, Any]] | None = None
+        self._figures: list[dict[str, Any]] | None = None
         self.cached: set[str] = set()
         """Hashes of rows from the cache: of what an earlier run did."""
+        self.crossings: list[tuple[int, Crossing]] = []
+        """Rows during which the clocks changed."""
+        self.local = False
+        """Whether times stood there without a zone."""
 
     def add(self, made: Attempt) -> None:
         """Add one attempt, its task's name being the name in the trace."""
@@ -42,6 +48,9 @@ class Part:
         self._lines.append(made.line or 0)
         if made.hash and made.row["outcome"] == "cached":
             self.cached.add(made.hash)
+        self.local |= made.local
+        if made.crossing is not None:
+            self.crossings.append((row, made.crossing))
         for metric, value in made.samples.items():
             quality = "estimate" if metric == "staging_s" else "sampled"
             at = made.row["ended_ns"]
@@ -63,6 +72,66 @@ class Part:
         own: list[str] = keys.filter(found).to_pylist()
         return own
 
+    def without(self, hashes: set[str]) -> int:
+        """Leave out rows from the cache that have one of some hashes; give how many."""
+        gone = self.cached & hashes
+        if not gone:
+            return 0
+        keys = _whole(self.batches, "run_id", pa.string())
+        cached = pc.equal(_whole(self.batches, "outcome", pa.string()), "cached")
+        echo = pc.and_(cached, pc.is_in(keys, value_set=pa.array(sorted(gone))))
+        kept = pc.invert(echo).to_numpy(zero_copy_only=False)
+        at = 0
+        for batch in self.batches:
+            here = pa.array(kept[at : at + len(batch["task_id"])])
+            at += len(here)
+            batch.update({name: column.filter(here) for name, column in batch.items()})
+        self._tried, self._lines = _kept(self._tried, kept), _kept(self._lines, kept)
+        place = np.cumsum(kept) - 1
+        of = np.frombuffer(self._of, np.int64)
+        at = 0
+        for batch in self.figures:
+            size = len(batch["metric"])
+            here = pa.array(kept[of[at : at + size]])
+            at += size
+            batch.update({name: column.filter(here) for name, column in batch.items()})
+        self._of = array("q", place[of[kept[of]]].tolist())
+        self.crossings = [(int(place[row]), one) for row, one in self.crossings if kept[row]]
+        return int((~kept).sum())
+
+    @property
+    def figures(self) -> list[dict[str, Any]]:
+        """The samples, as columns; no more can be added."""
+        if self._figures is None:
+            self._figures = list(self._samples.batches())
+        return self._figures
+
+    def keys(self) -> NDArray[np.int64]:
+        """Give a time of each row by which it is before or behind another."""
+        return _numbers(
+            pc.coalesce(
+                *(
+                    _whole(self.batches, name, pa.int64())
+                    for name in ("submitted_ns", "started_ns", "ended_ns")
+                )
+            )
+        )
+
+    def shift(self, by_ns: NDArray[np.int64]) -> None:
+        """Take something off the times of each row."""
+        of, rows, at = np.frombuffer(self._of, np.int64), 0, 0
+        for batch in self.batches:
+            here = pa.array(by_ns[rows : rows + len(batch["task_id"])])
+            rows += len(here)
+            for name in ("submitted_ns", "started_ns", "ended_ns"):
+                if name in batch:
+                    batch[name] = pc.subtract(batch[name], here)
+        for batch in self.figures:
+            size = len(batch["metric"])
+            if "at_ns" in batch:
+                batch["at_ns"] = pc.subtract(batch["at_ns"], pa.array(by_ns[of[at : at + size]]))
+            at += size
+
     def give(self, ids: list[str], attempts: NDArray[np.int64], build: Builder) -> None:
         """Hand all rows to the builder, with their task's name and the number of the attempt."""
         at = 0
@@ -73,12 +142,12 @@ class Part:
             at += size
         whole = pa.chunked_array([pa.array(ids[i : i + 8192]) for i in range(0, len(ids), 8192)])
         at = 0
-        for batch in self._samples.batches():
+        for batch in self.figures:
             size = len(batch["metric"])
             rows = pa.array(np.frombuffer(self._of, np.int64, size, 8 * at))
             build.extend("samples", {**batch, "subject": whole.take(rows)})
             at += size
-        self._batches = []
+        self._batches = self._figures = []
 
     def facts(self) -> _Facts:
         """Give what decides of the rows' tasks."""
@@ -104,7 +173,11 @@ def give_all(parts: Sequence[Part], taken: set[str], build: Builder) -> None:
     """
     parts = [part for part in parts if part.batches]
     say_runs(len(parts), "input", build)
-    for runs in _workflows(parts):
+    groups = _workflows(parts)
+    _without_echoes(parts, build)
+    _on_one_clock(parts, build)
+    for whole in groups:
+        runs = [part for part in whole if any(len(batch["task_id"]) for batch in part.batches)]
         for part, (ids, attempts) in zip(runs, _named(runs, taken), strict=True):
             part.give(ids, attempts, build)
 
@@ -116,6 +189,40 @@ def say_runs(count: int, where: str, build: Builder) -> None:
             f"{count:,} runs (traces) lie in this {where}: all are joined, and the makespan "
             "spans all of them"
         )
+
+
+def say_echoes(count: int, build: Builder) -> None:
+    """Count rows from the cache of what another row tells as merged into that."""
+    if count:
+        build.merged += count
+        build.note(f"cached rows are the same work as rows of the run before: {count:,} merged")
+
+
+def _without_echoes(parts: Sequence[Part], build: Builder) -> None:
+    """Leave out rows from the cache whose own run is there too, and all but one of a kind."""
+    wanted = pa.array(sorted({key for part in parts for key in part.cached}), pa.string())
+    if not len(wanted):
+        return
+    known = {key for part in parts for key in part.ran(wanted)}
+    count = 0
+    for part in parts:
+        gone, known = part.cached & known, known | part.cached
+        count += part.without(gone)
+    say_echoes(count, build)
+
+
+def _on_one_clock(parts: Sequence[Part], build: Builder) -> None:
+    """Put times on the clock before the first change, where the clocks changed."""
+    crossing = next((part for part in parts if part.crossings), None)
+    if crossing is None:
+        return
+    steady = Steady(build.zone_ns or 0)
+    local = [part for part in parts if part.local]
+    for number, part in enumerate(local):
+        steady.add(number, part.keys(), part.crossings)
+    say(steady.count, crossing.names()[crossing.crossings[0][0]].as_py(), build)
+    for number, part in enumerate(local):
+        part.shift(steady.shifts(number))
 
 
 def _workflows(parts: Sequence[Part]) -> list[list[Part]]:
@@ -204,6 +311,10 @@ def _whole(batches: Any, name: str, kind: pa.DataType) -> pa.Array:
         batch[name] if name in batch else pa.nulls(len(batch["task_id"]), kind) for batch in batches
     ]
     return pa.concat_arrays(parts)
+
+
+def _kept(values: array[int], mask: Any) -> array[int]:
+    return array("q", np.frombuffer(values, np.int64)[mask].tolist())
 
 
 def _numbers(column: pa.Array) -> NDArray[np.int64]:

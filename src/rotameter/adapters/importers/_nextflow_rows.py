@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rotameter.adapters.importers._nextflow_clock import Crossing, crossed, start_of
 from rotameter.adapters.importers._nextflow_commas import ENERGY, Commas
 from rotameter.adapters.importers._nextflow_values import FIELDS, is_null, parse
 from rotameter.profiler.live.redact import redact
 
-__all__ = ["ENERGY", "Attempt", "Link", "chain", "chain_runs", "link", "make"]
+__all__ = ["ENERGY", "Attempt", "Link", "chain", "chain_runs", "link", "make", "settle"]
 
 _OUTCOMES = {
     "COMPLETED": "ok",
@@ -44,10 +45,14 @@ class Attempt:
     tried: int | None = None
     zoned: bool | None = None
     """Whether its times carry a zone (raw form); None where it has none."""
+    local: bool = False
+    """Whether the trace has its times without a zone."""
     guessed_start: bool = False
     """Whether the start is not the trace's but its end less realtime."""
     beyond_s: tuple[float, float] | None = None
     """How long it ran and how long it took in all, where that is less."""
+    crossing: Crossing | None = None
+    """That the clocks changed while it ran; its times are on the clock of its submission."""
     file: str = ""
     line: int | None = None
 
@@ -128,7 +133,15 @@ def _set_times(made: Attempt, value: Mapping[str, Any]) -> None:
             if zoned != made.zoned:
                 del at[column]
     submit, start, end = (at.get(c) for c in ("submit", "start", "complete"))
+    made.local = made.zoned is False
     duration, wall = value.get("duration"), value.get("realtime")
+    if made.local and submit is not None and end is not None and duration is not None:
+        by_ns = crossed(submit, end, duration)
+        if by_ns:
+            made.crossing = Crossing(submit, end, by_ns)
+            end -= by_ns
+            if start is not None:
+                start = start_of(start, submit, end, wall, by_ns)
     if end is None and submit is not None and duration is not None:
         end = submit + round(duration * 1e9)
     if submit is None and end is not None and duration is not None and duration > 0:
@@ -203,6 +216,13 @@ def _set_end(made: Attempt, value: Mapping[str, Any], status: str) -> None:
     row["error"] = ", ".join(said) or None
 
 
+def settle(made: Attempt, code: int) -> None:
+    """Say how a task ended of which only the exit code tells that it did, in place."""
+    row, good = made.row, code == 0
+    row.update(exit_code=code, outcome="ok" if good else "failed", outcome_kind="inferred")
+    _set_end(made, {"exit": code}, "")
+
+
 def _at_limit(made: Attempt, value: Mapping[str, Any]) -> bool:
     limit, start, end = (made.row[c] for c in ("requested_wall_s", "started_ns", "ended_ns"))
     held = value.get("realtime")
@@ -239,7 +259,8 @@ def _of_an_earlier_run(made: Attempt) -> None:
     gone = ("submitted_ns", "started_ns", "ended_ns", "cpu_s", "read_bytes", "write_bytes")
     made.row.update(dict.fromkeys((*gone, "io_kind")))
     made.samples = {k: v for k, v in made.samples.items() if k.endswith("vmem_bytes")}
-    made.zoned = None
+    made.zoned = made.crossing = None
+    made.local = False
 
 
 # -- which rows are attempts of one task ------------------------------------------------------

@@ -161,7 +161,7 @@ def make(record: Mapping[str, Any], warn: Warn) -> dict[str, Any]:
     if wall is None:
         raise ValueError("no duration: neither s nor h:m:s")
     value = _measured(record, warn)
-    rule = record.get("rule_name")
+    rule = record.get("rule_name", record.get("rule"))
     row: dict[str, Any] = {
         "group": redact(rule)[:_KEPT] if isinstance(rule, str) and rule not in NULLS else None,
         "wall_s": wall,

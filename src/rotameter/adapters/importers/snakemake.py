@@ -2,10 +2,12 @@
 
 The format: ``snakemake/benchmark.py``. One file a job, one row a repeat; ``cpu_time`` since 5.30,
 the extended columns since 8.11, ``s`` is text in JSONL until 9.13; unknown columns are accepted.
+So is a table of many benchmarks that was saved with commas.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from array import array
@@ -61,8 +63,9 @@ class Importer:
                 continue
             if text.startswith("{"):
                 return 0.9 if '"h:m:s"' in text and '"s"' in text else 0.0
-            columns = _header(text) or ()
-            return 0.95 if "h:m:s" in columns and len(columns) > 1 else 0.0
+            columns, separator = _header(text) or ((), "")
+            sure = 0.95 if separator == "\t" else 0.7  # with commas others write too
+            return sure if "h:m:s" in columns and len(columns) > 1 else 0.0
         return 0.0
 
     def read(self, file: InputFile, build: Builder, **options: Any) -> None:
@@ -201,15 +204,38 @@ def _name(file: str, row: Mapping[str, Any], record: Mapping[str, Any]) -> str:
     if row["group"] is None:
         return clean(file)
     if not cards:
-        return clean(file)
+        # A column of other programs, which put the benchmarks of several jobs into one table.
+        many_jobs = "rule" in record and row["group"] is not None
+        return redact(f"{row['group']}[{clean(file)}]"[:400]) if many_jobs else clean(file)
     said = ",".join(f"{k}={v}" for k, v in sorted(cards.items()))
     return redact(f"{row['group']}[{said}]"[:400])
 
 
-def _header(line: str) -> tuple[str, ...] | None:
-    columns = tuple(part.strip() for part in line.rstrip("\r").split("\t"))
-    told = "h:m:s" in columns or ("s" in columns and not _MEASURED.isdisjoint(columns))
-    return columns if told and len(set(columns)) == len(columns) else None
+def _header(line: str) -> tuple[tuple[str, ...], str] | None:
+    r"""Give the columns that a line names and what stands between them; None if it is no header.
+
+    Examples
+    --------
+    >>> _header("s\th:m:s"), _header("s,h:m:s,max_rss"), _header("s,max_rss")
+    ((('s', 'h:m:s'), '\t'), (('s', 'h:m:s', 'max_rss'), ','), None)
+    """
+    line = line.rstrip("\r")
+    separator = "," if "\t" not in line and "," in line else "\t"
+    columns = tuple(part.strip() for part in _fields(line, separator))
+    figures = "s" in columns and not _MEASURED.isdisjoint(columns)
+    clock = "h:m:s" in columns
+    told = clock or figures if separator == "\t" else clock and figures
+    return (columns, separator) if told and len(set(columns)) == len(columns) else None
+
+
+def _fields(text: str, separator: str) -> list[str]:
+    """Cut a row; Snakemake quotes nothing, what writes commas does."""
+    if separator == "\t":
+        return text.rstrip("\r").split("\t")
+    try:
+        return next(csv.reader([text.rstrip("\r")]), [""])
+    except csv.Error:
+        return text.split(separator)
 
 
 def entries(file: InputFile) -> Iterator[Entry]:
@@ -221,6 +247,7 @@ def entries(file: InputFile) -> Iterator[Entry]:
         If the file is empty or no benchmark.
     """
     columns: tuple[str, ...] | None = None
+    separator = "\t"
     held, first, seen, lines = "", 0, False, False
     for number, line in file.lines():
         if not line.strip() and not held:
@@ -233,7 +260,7 @@ def entries(file: InputFile) -> Iterator[Entry]:
         if found is not None:
             if held:
                 yield first, None, "the row is cut"
-            columns, held = found, ""
+            (columns, separator), held = found, ""
             continue
         if columns is None:
             if lines:
@@ -247,7 +274,7 @@ def entries(file: InputFile) -> Iterator[Entry]:
         seen = True
         text, held = (f"{held}\n{line}", "") if held else (line, "")
         first = first if text is not line else number
-        fields = text.rstrip("\r").split("\t")
+        fields = _fields(text, separator)
         if len(fields) < len(columns) and "params" in columns:
             # The text of an object may hold line breaks.
             if number - first < _BROKEN_LINES and not _starts(line, text):
@@ -255,7 +282,7 @@ def entries(file: InputFile) -> Iterator[Entry]:
                 continue
             if text is not line and _starts(line, text):
                 yield first, None, "the row is cut"
-                text, fields, first = line, line.split("\t"), number
+                text, fields, first = line, _fields(line, separator), number
         yield (first, *_tsv(columns, fields))
     if held:
         yield first, None, "the row is cut"

@@ -1,8 +1,8 @@
 """Nextflow's log ``.nextflow.log``: version, command, job ids and what the trace left out.
 
 The lines: ``nextflow.cli.Launcher``, ``nextflow.Session``, ``TaskPollingMonitor`` and
-``GridTaskHandler`` of Nextflow. Their times have neither year nor zone and are not used, but a
-batch job's ``started`` is in milliseconds since the epoch.
+``GridTaskHandler`` of Nextflow. Their times have neither year nor zone; a batch job's ``started``
+is in milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from dataclasses import dataclass, field
 
 from rotameter.adapters.importers.times import local_ns
 
-__all__ = ["Log", "Task", "read"]
+__all__ = ["Log", "Stamp", "Task", "read"]
+
+Stamp = tuple[int, int, int, int]
+"""How often the year had turned, month, day, and ns since midnight, by the local clock."""
+
 
 _VERSION = re.compile(r"(?:N E X T F L O W\s+~\s+version|Version:) (\d[\w.-]*)")
 _COMMAND = re.compile(r"\$> (\S*nextflow\S* .*)")
@@ -31,6 +35,8 @@ _DONE = re.compile(
 _HASH = re.compile(r"/([0-9a-f]{2})/([0-9a-f]{6})[0-9a-f]*/?$")
 _STATS = re.compile(r"(\w+Count)=(\d+)")
 _EXECUTOR = re.compile(r"(?:>> processorType: '|\[warm up\] executor > )(\w+)")
+_STAMP = re.compile(r"([A-Z][a-z]{2})-(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3}) ")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LINE_CHARS = 20_000
 
 
@@ -45,6 +51,9 @@ class Task:
     exit: str | None = None
     started_ms: int | None = None
     exited_ns: int | None = None
+    submitted: Stamp | None = None
+    done: Stamp | None = None
+    """When its submission and its end were written."""
     batch: bool | None = None
     """Whether it was a batch job; None where the log does not tell."""
 
@@ -61,6 +70,9 @@ class Log:
     closed: bool = False
     aborted: bool = False
     executors: set[str] = field(default_factory=set)
+    first: Stamp | None = None
+    last: Stamp | None = None
+    """The times of the first and last line that tell of a task."""
 
 
 def read(lines: Iterable[str]) -> Log:
@@ -87,7 +99,7 @@ def _line(log: Log, line: str) -> None:
     elif "Task completed >" in line:
         match = _DONE.search(line)
         if match:
-            _done(log, match)
+            _done(log, match, line)
     elif "$> " in line and log.command is None:
         match = _COMMAND.search(line)
         if match:
@@ -120,26 +132,42 @@ def _key(workdir: str) -> str | None:
     return f"{match[1]}/{match[2]}" if match else None
 
 
+def _stamp(log: Log, line: str) -> Stamp | None:
+    match = _STAMP.match(line)
+    if match is None or match[1] not in _MONTHS:
+        return None
+    hour, minute, second, ms = (int(match[group]) for group in range(3, 7))
+    month, day = _MONTHS.index(match[1]) + 1, int(match[2])
+    turns = 0 if log.last is None else log.last[0]
+    if log.last is not None and log.last[1] - month > 6:
+        turns += 1
+    made = (turns, month, day, (((hour * 60 + minute) * 60 + second) * 1000 + ms) * 10**6)
+    log.first, log.last = log.first or made, made
+    return made
+
+
 def _submitted(log: Log, line: str) -> None:
     match = _SUBMIT.search(line)
     if match:
-        log.tasks.setdefault(match[1], Task(match[2].strip()))
+        task = log.tasks.setdefault(match[1], Task(match[2].strip()))
+        task.submitted = task.submitted or _stamp(log, line)
         return
     job = _JOB.search(line)
     key = _key(job[3]) if job else None
     if job and key:
         task = log.tasks.setdefault(key, Task(job[1]))
         task.native_id, task.workdir, task.batch = job[2], job[3], True
+        task.submitted = task.submitted or _stamp(log, line)
 
 
-def _done(log: Log, match: re.Match[str]) -> None:
+def _done(log: Log, match: re.Match[str], line: str) -> None:
     key = _key(match["dir"])
     if key is None:
         return
     task = log.tasks.setdefault(key, Task(match["name"]))
     task.workdir, task.status, task.exit = match["dir"], match["status"], match["exit"]
     task.native_id = match["job"] or task.native_id
-    task.batch = task.native_id is not None
+    task.batch, task.done = task.native_id is not None, _stamp(log, line)
     if match["started"] and len(match["started"]) < 15:
         task.started_ms = int(match["started"])
     if match["exited"]:

@@ -14,7 +14,7 @@ from typing import Any
 from rotameter.adapters.importers.walking import Unread, entries
 from rotameter.adapters.joining.scanning import small_text
 
-__all__ = ["find", "read"]
+__all__ = ["exit_code", "find", "read"]
 
 _HASH = re.compile(r"([0-9a-f]{2})/([0-9a-f]{6,30})")
 _LIMIT = 1 << 16
@@ -37,12 +37,18 @@ def find(work: Path, hash: str | None, unread: Unread) -> Path | None:
     return task
 
 
+def exit_code(folder: Path) -> int | None:
+    """Give the exit code that the wrapper wrote when the task ended; None if there is none."""
+    code = small_text(folder / ".exitcode", 64)
+    return int(code) if code is not None and re.fullmatch(r"\s*\d{1,6}\s*", code) else None
+
+
 def read(folder: Path) -> dict[str, Any]:
     """Give what the wrapper wrote, as columns of ``tasks``; ``vmem`` apart in ``_samples``."""
     row: dict[str, Any] = {}
-    code = small_text(folder / ".exitcode", 64)
-    if code is not None and re.fullmatch(r"\s*\d{1,6}\s*", code):
-        row["exit_code"] = int(code)
+    code = exit_code(folder)
+    if code is not None:
+        row["exit_code"] = code
     text = small_text(folder / ".command.trace", _LIMIT)
     if text:
         row.update(_trace(text))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.importers._snakemake_rows import requests
 from rotameter.adapters.joining import _snakemake_log, _snakemake_metadata
-from rotameter.adapters.joining.merging import Joined, Ledger, lost, offset_between
+from rotameter.adapters.joining._snakemake_clocks import clocks, older_start, span
+from rotameter.adapters.joining.merging import Joined, Ledger, lost
 from rotameter.profiler.live.redact import redact
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ _WHOLE_NS = 2 * 10**9
 """What a log's whole seconds may be off: it shows a job shortly before or after its start."""
 _LATE_NS = 10 * 10**9
 _LAG_NS = 60 * 10**9
-_LOCAL = ("submitted_ns", "started_ns", "ended_ns")
 _KILL = 9
 
 
@@ -80,19 +81,21 @@ def attempts(
     """Make the attempts that the logs tell of; their times are the logs' local ones."""
     jobs = []
     for name, log in logs:
+        tries = Counter[str]()
         for one in log.attempts:
             if one.idle:
                 continue
             build.records_in += 1
             ledger.records["log"] += 1
-            jobs.append(_of_log(name, one, log.closed))
+            tries[one.jobid] += 1
+            jobs.append(_of_log(name, one, tries[one.jobid], log.closed))
     return jobs
 
 
-def _of_log(name: str, one: _snakemake_log.Attempt, closed: bool) -> Job:
+def _of_log(name: str, one: _snakemake_log.Attempt, tried: int, closed: bool) -> Job:
     row: dict[str, Any] = {
         "task_id": _task_id(one.outputs, one.rule, one.jobid),
-        "run_id": f"{one.log} job {one.jobid} try {one.number}",
+        "run_id": f"{one.log} job {one.jobid} try {tried}",
         "group": redact(one.rule) if one.rule else None,
         "outcome": one.outcome or "unknown",
         "outcome_kind": "reported",
@@ -138,7 +141,7 @@ def with_metadata(
             if job.ok or output not in last or not last[output].ok:
                 last[output] = job
     pairs = [(one, next((last[o] for o in one.outputs if o in last), None)) for one in metadata]
-    _clocks(jobs, pairs, bool(metadata), build, ledger, utc_offset_s)
+    clocks(jobs, pairs, bool(metadata), build, ledger, utc_offset_s)
     logged = bool(jobs)
     nameless = [job for job in jobs if job.blind and job.ok]
     for one, mate in pairs:
@@ -157,90 +160,13 @@ def with_metadata(
     return jobs
 
 
-def _clocks(
-    jobs: list[Job],
-    pairs: Sequence[tuple[_snakemake_metadata.Job, Job | None]],
-    epoch: bool,
-    build: Builder,
-    ledger: Ledger,
-    utc_offset_s: float | None,
-) -> None:
-    """Find each log's zone from jobs that the metadata time too, and move its times."""
-    if not epoch:
-        build.local = bool(jobs)
-        if jobs:
-            ledger.zones["log"] = {"how": "local, as given with --utc-offset or relative"}
-        return
-    given = None if utc_offset_s is None else round(utc_offset_s * 1e9)
-    offsets: dict[str, int | None] = {}
-    for name in dict.fromkeys(job.log for job in jobs if job.log):
-        offsets[name] = offset_between(
-            pair
-            for one, job in pairs
-            if job is not None and job.log == name
-            for pair in _shared(one, job)
-        )
-    known = {offset for offset in offsets.values() if offset is not None}
-    for name, offset in offsets.items():
-        how = "inferred from jobs that the metadata time too"
-        if offset is None and given is not None:
-            offset, how = given, "given"
-        elif offset is None and len(known) == 1:
-            offset, how = next(iter(known)), "taken to be that of the other logs"
-        elif offset is None:
-            how = "unknown: its times are left out, durations are kept"
-            build.warn("logs whose zone cannot be found: give it with --utc-offset")
-        offsets[name] = offset
-        ledger.zones[name] = {
-            "utc_offset_s": None if offset is None else offset / 1e9,
-            "how": how,
-        }
-    for each in jobs:
-        if each.log:
-            _shift(each.joined, offsets[each.log])
-
-
-def _shift(joined: Joined, by_ns: int | None) -> None:
-    row = joined.row
-    if by_ns is None and row.get("started_ns") is not None and row.get("ended_ns") is not None:
-        joined.put("wall_s", (row["ended_ns"] - row["started_ns"]) / 1e9, "log")
-    for column in _LOCAL:
-        if row.get(column) is not None:
-            row[column] = None if by_ns is None else row[column] - by_ns
-
-
-def _span(job: Job) -> tuple[int | None, int | None]:
-    """Give when the log shows a job first and last."""
-    row = job.joined.row
-    return row.get("started_ns") or row.get("submitted_ns"), row.get("ended_ns")
-
-
-def _shared(one: _snakemake_metadata.Job, job: Job) -> Iterator[tuple[int | None, int | None]]:
-    """Give the times, local and of the epoch, that a record and an attempt both tell.
-
-    A record that lasts longer than its attempt has the start of an earlier run: only its end is
-    of this one.
-    """
-    begun, end = _span(job)
-    if _older_start(one, None if begun is None or end is None else end - begun):
-        yield end, one.ended_ns
-    else:
-        yield begun, one.started_ns
-
-
-def _older_start(one: _snakemake_metadata.Job, lasted_ns: int | None) -> bool:
-    if one.started_ns is None or one.ended_ns is None or lasted_ns is None:
-        return False
-    return one.ended_ns - one.started_ns > lasted_ns + _LATE_NS
-
-
 def _same(one: _snakemake_metadata.Job, job: Job) -> bool:
     """Say whether a record is of this attempt, and not of a run whose log is gone.
 
     Its end is the output's last change, which falls into the attempt that made it. Its start may
     be that of an earlier run: Snakemake keeps it for rules with ``run:``.
     """
-    begun, end = _span(job)
+    begun, end = span(job)
     if one.ended_ns is not None and end is not None and one.ended_ns > end + _LATE_NS:
         return False
     if one.ended_ns is not None and begun is not None and one.ended_ns >= begun - _WHOLE_NS:
@@ -259,7 +185,7 @@ def _by_time(one: _snakemake_metadata.Job, nameless: list[Job]) -> Job | None:
             continue
         if not set(job.outputs) <= set(one.outputs):
             continue
-        begun, end = _span(job)
+        begun, end = span(job)
         for mine, theirs in ((begun, one.started_ns), (end, one.ended_ns)):
             if mine is not None and theirs is not None and abs(mine - theirs) <= _SECONDS_NS:
                 near.append((abs(mine - theirs), place))
@@ -280,11 +206,11 @@ def _take(job: Job, one: _snakemake_metadata.Job) -> None:
     # Some records hold the moment of writing, or an output's older date.
     sound = start is not None and end is not None and start < end
     if start is not None and end is not None and start < end:
-        begun, stopped = _span(job)
+        begun, stopped = span(job)
         wall = row.get("wall_s")
         older = start < begun - _WHOLE_NS if begun is not None else False
         if begun is None and wall is not None:
-            older = _older_start(one, round(wall * 1e9))
+            older = older_start(one, round(wall * 1e9))
         if older:
             joined.conflicts.add(column)
         else:
@@ -292,6 +218,8 @@ def _take(job: Job, one: _snakemake_metadata.Job) -> None:
         near = stopped is None or abs(end - stopped) <= _LAG_NS
         if near and (not older or begun is None or end >= begun):
             joined.put("ended_ns", end, "metadata")
+        elif not near:
+            joined.conflicts.add("ended_ns")
     if job.rule is None and one.rule:
         job.rule = one.rule
         joined.put("group", redact(one.rule), "metadata")
@@ -304,7 +232,7 @@ def _take(job: Job, one: _snakemake_metadata.Job) -> None:
 def _of_metadata(one: _snakemake_metadata.Job, mate: Job | None) -> Job:
     """Make an attempt of a record alone; its start may be that of the attempt before, ``mate``."""
     external = _snakemake_log.job_number(one.external)
-    begun, end = (None, None) if mate is None or not mate.ok else _span(mate)
+    begun, end = (None, None) if mate is None or not mate.ok else span(mate)
     older = (
         one.started_ns is not None
         and begun is not None

@@ -12,7 +12,7 @@ from rotameter.units import many
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
 
-__all__ = ["Joined", "Ledger", "lost", "offset_between"]
+__all__ = ["Joined", "Ledger", "known_zone", "lost", "offset_between"]
 
 _QUARTER_NS = 900 * 10**9
 _NEAR_NS = 120 * 10**9
@@ -180,6 +180,33 @@ class Ledger:
         if conflicts:
             said = ", ".join(f"{column} ({n:,})" for column, n in sorted(conflicts.items()))
             build.warn(f"sources disagree beyond rounding on: {said}; see meta column_sources")
+
+
+def known_zone(ledger: Ledger, given_s: float | None, build: Builder) -> None:
+    """Say that the zone which the user gave is another than the files' times tell.
+
+    What they tell stands: the records of one run would else be hours apart.
+    """
+    zones = [zone for zone in ledger.zones.values() if "inferred" in zone.get("how", "")]
+    told = sorted({z["utc_offset_s"] for z in zones if z.get("utc_offset_s") is not None})
+    if given_s is not None and told and given_s not in told:
+        said = ", ".join(map(_clock_zone, told))
+        build.warn(
+            f"--utc-offset {_clock_zone(given_s)} is not what the run's own times tell ({said}): "
+            "theirs is taken"
+        )
+
+
+def _clock_zone(zone_s: float) -> str:
+    """Write a zone.
+
+    Examples
+    --------
+    >>> _clock_zone(7200.0), _clock_zone(-12600)
+    ('+02:00', '-03:30')
+    """
+    minutes = round(abs(zone_s) / 60)
+    return f"{'-' if zone_s < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
 
 
 def offset_between(pairs: Iterable[tuple[int | None, int | None]]) -> int | None:

@@ -14,16 +14,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.importers._nextflow_lines import find_header
-from rotameter.adapters.importers._nextflow_part import say_runs
+from rotameter.adapters.importers._nextflow_part import say_echoes, say_runs
 from rotameter.adapters.importers._nextflow_rows import Attempt, make
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.nextflow import Importer
 from rotameter.adapters.importers.walking import Unread
 from rotameter.adapters.joining import _nextflow_log, _nextflow_work, leftover
+from rotameter.adapters.joining._nextflow_exits import place_of, places, with_exits
 from rotameter.adapters.joining._nextflow_slurm import belong, with_slurm
+from rotameter.adapters.joining._nextflow_times import (
+    in_order,
+    on_one_clock,
+    with_starts,
+    with_times,
+)
 from rotameter.adapters.joining.leftover import may_be_another
-from rotameter.adapters.joining.merging import Joined, Ledger, offset_between
+from rotameter.adapters.joining.merging import Joined, Ledger, known_zone, offset_between
 from rotameter.adapters.joining.scanning import opened, plausible, walk
 from rotameter.adapters.joining.slurm_side import read_sacct
 from rotameter.errors import BadInput, InputError
@@ -112,9 +119,18 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     logs = [(path, _read_log(path, build)) for path in folder.logs]
     known = {made.hash for rows in runs for made in rows if made.hash}
     traced = sum(map(len, runs))
+    in_order(log for _, log in reversed(logs))
     runs += _only_in_logs(folder, logs, known, build, ledger)
-    importer.number(runs)
     attempts = [made for rows in runs for made in rows]
+    tasks = _merge_logs(logs)
+    slurm = read_sacct(folder.path, folder.others, build, ledger)
+    zone = _zone(attempts, tasks, build, ledger)
+    told = logs[0][1].tasks if folder.traces and logs else tasks
+    given = with_times(attempts, told, slurm, build, ledger, zone, utc_offset_s)
+    workdirs = [made.workdir for made in attempts] + [task.workdir for task in tasks.values()]
+    where = places(folder.work, workdirs)
+    with_exits(attempts, tasks, where, folder.unread, build)
+    importer.number(runs)
     if not attempts and not build.records_in:
         raise BadInput(
             f"{folder.path}: a Nextflow run without a trace, and its log names no task",
@@ -125,18 +141,18 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     ]
     for one, made in zip(joined, attempts, strict=True):
         one.samples = made.samples
-    tasks = _merge_logs(logs)
     _with_logs(attempts, joined, tasks, build, ledger)
-    _with_work(folder, attempts, joined, tasks, build, ledger)
-    zone = _zone(attempts, tasks, build, ledger)
-    slurm = read_sacct(folder.path, folder.others, build, ledger)
+    _with_work(folder, attempts, joined, where, build, ledger)
+    with_starts(zip(attempts[traced:], joined[traced:], strict=True))
     processes = _processes(attempts, logs, tasks)
     if slurm.jobs and processes:
         build.note(
             f"{many(len(processes), 'task')} ran under the executor local, where the native id is "
             "a process: not joined with Slurm"
         )
-    extra = with_slurm(attempts, joined, slurm, build, ledger, utc_offset_s, processes)
+    offset = given if zone is None else zone / 1e9
+    known_zone(ledger, utc_offset_s, build)
+    extra = with_slurm(attempts, joined, slurm, build, ledger, offset, processes)
     _facts(logs, build)
     if folder.traces and len(joined) > traced:
         _say_only_in_logs(joined[traced:], build)
@@ -147,7 +163,6 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
         build.warn(text)
     leftover.say(folder.path, [*folder.others, *folder.aside], slurm.files, build)
     importer.finish(build)
-    offset = utc_offset_s if utc_offset_s is not None or zone is None else zone / 1e9
     return build.build(utc_offset_s=offset)
 
 
@@ -169,17 +184,19 @@ def _traces(
     found = [rows for rows in found if rows]
     ledger.records["trace"] += sum(map(len, found))
     say_runs(len(found), "folder", build)
+    on_one_clock(found, build)
     return _without_echoes(found, build)
 
 
 def _without_echoes(runs: list[list[Attempt]], build: Builder) -> list[list[Attempt]]:
     """Leave out cached rows whose own run is there too: the same work, told twice."""
-    ran = {a.hash for rows in runs for a in rows if a.hash and a.row["outcome"] != "cached"}
-    kept = [[a for a in rows if a.row["outcome"] != "cached" or a.hash not in ran] for rows in runs]
-    gone = sum(map(len, runs)) - sum(map(len, kept))
-    if gone:
-        build.merged += gone
-        build.note(f"cached rows are the same work as rows of the run before: {gone:,} merged")
+    known = {a.hash for rows in runs for a in rows if a.hash and a.row["outcome"] != "cached"}
+    kept: list[list[Attempt]] = []
+    for rows in runs:
+        own = [a for a in rows if a.row["outcome"] != "cached" or a.hash not in known]
+        known |= {a.hash for a in own if a.hash}  # of what is only cached, one row
+        kept.append(own)
+    say_echoes(sum(map(len, runs)) - sum(map(len, kept)), build)
     return kept
 
 
@@ -286,18 +303,13 @@ def _with_work(
     folder: Folder,
     attempts: list[Attempt],
     joined: list[Joined],
-    tasks: Mapping[str, _nextflow_log.Task],
+    where: list[Path],
     build: Builder,
     ledger: Ledger,
 ) -> None:
     """Take the exact figures from the work folders: the trace rounds them."""
-    places = [folder.work] if folder.work else []
-    for made in attempts:
-        place = Path(made.workdir).parent.parent if made.workdir else None
-        if place is not None and place not in places and len(places) < 8 and place.is_dir():
-            places.append(place)
     for made, one in zip(attempts, joined, strict=True):
-        task = _place_of(made, places, folder.unread)
+        task = place_of(made, where, folder.unread)
         row = _nextflow_work.read(task) if task else {}
         if not row:
             continue
@@ -313,11 +325,6 @@ def _with_work(
         one.fill(row, "work", better=finer)
         if row.get("peak_memory_bytes") and one.row.get("outcome") != "oom":
             _finer_peak(one, row)
-
-
-def _place_of(made: Attempt, places: list[Path], unread: Unread) -> Path | None:
-    found = (_nextflow_work.find(place, made.hash, unread) for place in places)
-    return next((task for task in found if task), None)
 
 
 def _finer_peak(one: Joined, row: Mapping[str, Any]) -> None:

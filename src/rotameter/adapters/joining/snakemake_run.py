@@ -25,7 +25,7 @@ from rotameter.adapters.joining._snakemake_jobs import (
 )
 from rotameter.adapters.joining._snakemake_slurm import log_ids, with_slurm
 from rotameter.adapters.joining.leftover import may_be_another
-from rotameter.adapters.joining.merging import Ledger
+from rotameter.adapters.joining.merging import Ledger, known_zone
 from rotameter.adapters.joining.scanning import named, opened, plausible, walk
 from rotameter.errors import BadInput
 from rotameter.profiler.live.redact import redact_command
@@ -93,7 +93,9 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
             hint="run the workflow first",
         )
     number(jobs)
+    known_zone(ledger, utc_offset_s, build)
     for job in jobs:
+        _lasted(job)
         build.add("tasks", job.joined.row)
         for metric, value in job.joined.samples.items():
             subject = job.joined.row["task_id"]
@@ -105,6 +107,15 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     ledger.close([job.joined for job in jobs], build)
     _say(jobs, build)
     return build.build(utc_offset_s=utc_offset_s)
+
+
+def _lasted(job: Job) -> None:
+    """Give how long a job ran, where nothing measured it."""
+    row = job.joined.row
+    started, ended = row.get("started_ns"), row.get("ended_ns")
+    if row.get("wall_s") is None and started is not None and ended is not None and ended >= started:
+        source = job.joined.origin.get("ended_ns", "log")
+        job.joined.put("wall_s", (ended - started) / 1e9, source)
 
 
 def _logs(folder: Folder, build: Builder) -> list[tuple[str, _snakemake_log.Log]]:

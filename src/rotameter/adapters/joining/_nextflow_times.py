@@ -1,0 +1,233 @@
+"""When tasks ran that are in ``.nextflow.log`` and in no trace.
+
+A line of the log has a local time without year and zone. Both come from times of the same events
+that are whole: those of the trace, those since the epoch in the log itself, those of Slurm.
+"""
+
+from __future__ import annotations
+
+from calendar import timegm
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rotameter.adapters.importers._nextflow_clock import Steady, say
+from rotameter.adapters.importers._nextflow_rows import Attempt
+from rotameter.adapters.joining._nextflow_log import Log, Stamp, Task
+from rotameter.adapters.joining._nextflow_slurm import job_of
+from rotameter.adapters.joining.merging import offset_between
+
+if TYPE_CHECKING:
+    from rotameter.adapters.importers.building import Builder
+    from rotameter.adapters.joining.merging import Joined, Ledger
+    from rotameter.adapters.joining.slurm_side import Slurm
+
+__all__ = ["at_ns", "in_order", "on_one_clock", "with_starts", "with_times"]
+
+_COLUMNS = ("submitted_ns", "started_ns", "ended_ns")
+_ANY_YEAR = 2000  # a leap year
+_MS = 10**6
+
+
+def on_one_clock(runs: Sequence[Sequence[Attempt]], build: Builder) -> None:
+    """Put the times of all attempts on the clock before the first change, in place."""
+    first = next((a for rows in runs for a in rows if a.crossing is not None), None)
+    if first is None:
+        return
+    steady = Steady()
+    local = [rows for rows in runs if any(a.local for a in rows)]
+    for number, rows in enumerate(local):
+        times = (next((a.row[c] for c in _COLUMNS if a.row[c] is not None), -1) for a in rows)
+        crossings = ((at, a.crossing) for at, a in enumerate(rows) if a.crossing is not None)
+        steady.add(number, np.fromiter(times, np.int64, len(rows)), crossings)
+    say(steady.count, first.row["task_id"], build)
+    for number, rows in enumerate(local):
+        for made, by_ns in zip(rows, steady.shifts(number).tolist(), strict=True):
+            for column in _COLUMNS:
+                if made.row[column] is not None:
+                    made.row[column] -= by_ns
+
+
+def in_order(logs: Iterable[Log]) -> None:
+    """Count the turns of the year on from log to log, the oldest first, in place."""
+    turns, last = 0, None
+    for log in logs:
+        if log.first is None or log.last is None:
+            continue
+        if last is not None and log.first[1:] < last[1:]:
+            turns += 1
+        for task in log.tasks.values():
+            task.submitted, task.done = _turned(task.submitted, turns), _turned(task.done, turns)
+        turns, last = turns + log.last[0], log.last
+
+
+def _turned(stamp: Stamp | None, turns: int) -> Stamp | None:
+    return None if stamp is None else (stamp[0] + turns, *stamp[1:])
+
+
+def at_ns(stamp: Stamp, year: int) -> int:
+    """Give a time of the log, read as UTC, where the log's first turn is a year.
+
+    Examples
+    --------
+    >>> at_ns((0, 1, 1, 5), 1970), at_ns((1, 1, 2, 0), 1969) // 10**9
+    (5, 86400)
+    """
+    turn, month, day, ns = stamp
+    return timegm((year + turn, month, day, 0, 0, 0)) * 10**9 + ns
+
+
+@dataclass
+class _Clock:
+    """The log's clock: its first year, and what it is ahead of the clock of the table."""
+
+    year: int
+    ahead_ns: int
+
+    def place(self, stamp: Stamp | None) -> int | None:
+        return None if stamp is None else at_ns(stamp, self.year) - self.ahead_ns
+
+
+Pairs = list[tuple[Stamp, int]]
+
+
+def with_times(
+    attempts: Sequence[Attempt],
+    tasks: Mapping[str, Task],
+    slurm: Slurm,
+    build: Builder,
+    ledger: Ledger,
+    zone_ns: int | None,
+    given_s: float | None,
+) -> float | None:
+    """Time the attempts that only the log has; give the zone to build the table with.
+
+    Parameters
+    ----------
+    attempts : sequence of Attempt
+        All, those of traces with their times.
+    tasks : mapping
+        What the logs say of them, by hash.
+    slurm, build, ledger
+        Of the join.
+    zone_ns : int, optional
+        Zone of the trace's local times, as the log tells it.
+    given_s : float, optional
+        Zone that the user gave.
+    """
+    new = [a for a in attempts if a.file.startswith(".nextflow")]
+    if not new:
+        return given_s
+    traced = _traced(attempts, tasks)
+    timed = build.local or any(a.zoned for a in attempts)
+    epoch = [(t.done, t.exited_ns) for t in tasks.values() if t.done and t.exited_ns is not None]
+    begun = [(t.submitted, t.started_ms * _MS) for t in tasks.values()
+             if t.submitted and t.started_ms is not None]  # fmt: skip
+    clock: _Clock | None = None
+    shift: int | None = zone_ns if build.local else 0  # of times since the epoch
+    if timed:
+        clock = _clock(traced)
+    elif epoch or begun:
+        clock = _of_the_epoch(epoch, begun, ledger, given_s)
+    elif slurm.jobs:
+        clock = _clock(_at_slurm(new, tasks, slurm))
+        build.local = clock is not None and slurm.local
+    else:
+        clock, build.local = _Clock(_ANY_YEAR, 0), True
+        if given_s is not None:
+            build.warn("no record tells the year of the log's times: they stay relative")
+        given_s = None
+    for made in new:
+        _time(made, tasks[made.hash or ""], clock, shift)
+    return given_s
+
+
+def _traced(attempts: Iterable[Attempt], tasks: Mapping[str, Task]) -> Pairs:
+    """Give the submissions that log and trace both tell."""
+    pairs: Pairs = []
+    for made in attempts:
+        task, at = tasks.get(made.hash or ""), made.row["submitted_ns"]
+        if task is not None and task.submitted and at is not None:
+            pairs.append((task.submitted, at))
+    return pairs
+
+
+def _at_slurm(attempts: Iterable[Attempt], tasks: Mapping[str, Task], slurm: Slurm) -> Pairs:
+    pairs: Pairs = []
+    for made in attempts:
+        task, jobs = tasks[made.hash or ""], slurm.jobs.get(job_of(made.native_id) or "")
+        at = jobs[0].get("submitted_ns") if jobs else None
+        if task.submitted and at is not None:
+            pairs.append((task.submitted, at))
+    return pairs
+
+
+def _of_the_epoch(
+    exact: Pairs, rough: Pairs, ledger: Ledger, given_s: float | None
+) -> _Clock | None:
+    """Find the clock from ends; where there are none, starts tell the year, and the user the zone.
+
+    A start is behind the submission by as long as the job waited.
+    """
+    clock = _clock(exact)
+    if clock is not None:
+        how, zone_s = "inferred from its times since the epoch", clock.ahead_ns / 1e9
+    elif given_s is not None and (year := _year(exact or rough)) is not None:
+        how, zone_s = "given", given_s
+        clock = _Clock(year, round(given_s * 1e9))
+    else:
+        return None
+    ledger.zones["log"] = {"utc_offset_s": zone_s, "how": how}
+    return clock
+
+
+def _clock(pairs: Pairs) -> _Clock | None:
+    year = _year(pairs)
+    if year is None:
+        return None
+    ahead = offset_between((at_ns(stamp, year), at) for stamp, at in pairs)
+    return None if ahead is None else _Clock(year, ahead)
+
+
+def _year(pairs: Pairs) -> int | None:
+    """Give the year of the log's first turn with which its times are nearest to the others.
+
+    None if they do not agree: between two logs more than a year may have passed.
+
+    Examples
+    --------
+    >>> _year([((0, 5, 1, 0), 1714550400 * 10**9)]), _year([])
+    (2024, None)
+    """
+    found = set()
+    for stamp, at in pairs:
+        near = datetime.fromtimestamp(at // 10**9, UTC).year - stamp[0]
+        gaps = {abs(at_ns(stamp, year) - at): year for year in (near - 1, near, near + 1)}
+        found.add(gaps[min(gaps)])
+    return found.pop() if len(found) == 1 else None
+
+
+def _time(made: Attempt, task: Task, clock: _Clock | None, shift: int | None) -> None:
+    started = ended = None
+    if shift is not None and task.started_ms is not None:
+        started = task.started_ms * _MS + shift
+    if shift is not None and task.exited_ns is not None:
+        ended = task.exited_ns + shift
+    if clock is not None:
+        ended = clock.place(task.done) if ended is None else ended
+        made.row["submitted_ns"] = clock.place(task.submitted)
+    made.row.update(started_ns=started, ended_ns=ended)
+
+
+def with_starts(pairs: Iterable[tuple[Attempt, Joined]]) -> None:
+    """Take the start for the end less how long it ran, as for a trace without starts."""
+    for made, one in pairs:
+        row = one.row
+        end, wall, submit = row["ended_ns"], row["wall_s"], row["submitted_ns"]
+        if row["started_ns"] is None and end is not None and wall is not None:
+            start = end - round(wall * 1e9)
+            one.put("started_ns", start if submit is None else max(start, submit), "log")
+            made.guessed_start = True
