@@ -244,3 +244,11 @@ def test_worker_memory_that_no_task_was_measured_in_has_no_useful_part() -> None
     read = task("a", 0, 10, peak_memory_bytes=S)
     made = ledger(Trace.from_tables({"tasks": [read], "workers": [WORKER]}))
     assert made.worker_gbh.useful_ratio == pytest.approx(0.25)
+
+
+def test_a_core_has_a_task_however_that_ends() -> None:
+    # Of 2 cores for 10 s: 10 s in what was cancelled, 3 s and 2 s in what ended well.
+    rows = [task("a", 0, 10, "cancelled"), task("a", 5, 8), task("b", 8, 10)]
+    made = ledger(Trace.from_tables({"workers": [WORKER], "tasks": rows})).worker_core_s
+    assert made.useful_ratio == pytest.approx(0.25)
+    assert made.busy_ratio == pytest.approx(0.75)

@@ -268,3 +268,19 @@ def test_only_an_error_is_raised() -> None:
     assert "`assemble` raised ValueError" in said("ValueError: no")
     assert "`assemble` (no exit code)" in said("no exit code")
     assert "`assemble` was killed by SIGKILL" in said("killed by SIGKILL")
+
+
+def test_a_cancelled_attempt_had_its_core() -> None:
+    workers = [
+        {"worker": w, "started_ns": 0, "ended_ns": 100 * S, "cores": 1.0} for w in ("v", "w")
+    ]
+    times = [("a", "v", 0, 100, "cancelled"), ("a", "w", 50, 80, "ok"), ("b", "w", 80, 100, "ok")]
+    tasks = [
+        {"task_id": t, "group": t, "worker": w, "started_ns": s * S, "ended_ns": e * S,
+         "outcome": how, "cpu_s": float(e - s)}
+        for t, w, s, e, how in times
+    ]  # fmt: skip
+    verdict = diagnose(Trace.from_tables({"tasks": tasks, "workers": workers}))
+    # 150 of 200 s had a task, 50 s of them one that ended well.
+    assert "75% of the held core time had a task (25% one that ended well)" in verdict.sentence
+    assert verdict.figures[1].text == "25% of 200 core·s in attempts that ended well"

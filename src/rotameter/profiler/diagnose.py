@@ -13,6 +13,7 @@ import numpy as np
 
 from rotameter.profiler.figures import other_saving, recorded_makespan
 from rotameter.profiler.findings import built_in
+from rotameter.profiler.findings._again import NEVER_ENDED_WELL
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.ledger import ledger
 from rotameter.profiler.replaying.savings import Replayer
@@ -107,11 +108,13 @@ def _brief(error: Exception) -> str:
 
 
 def _rank(finding: Finding, *, failed: bool) -> tuple[Any, ...]:
-    """Order by cost, then severity; what killed a failed run's workers comes first.
+    """Order by cost, then severity; what made a run fail comes first.
 
-    So does what a run hangs on where its trace ends: it loses more than any finding saves.
+    That is what killed its workers, and tasks that never ended well. So does what a run hangs on
+    where its trace ends: it loses more than any finding saves.
     """
-    fatal = failed and finding.kind == "workers_died"
+    never = any(fact.name == NEVER_ENDED_WELL and fact.value for fact in finding.evidence)
+    fatal = failed and (finding.kind == "workers_died" or never)
     return (
         not fatal,
         not (finding.kind == "no_progress" and finding.cost_s is None),

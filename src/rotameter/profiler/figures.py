@@ -184,6 +184,10 @@ def _efficiency(seen: View, book: Ledger) -> Figure:
             continue
         text = f"{ratio:.0%} of {_core_time(account.held)} busy"
         how = "busy: a task ran, whether it computed or waited"
+        busy = account.busy_ratio
+        if busy is not None and busy - ratio > _IN_VAIN and _lost(account):
+            text = f"{ratio:.0%} of {_core_time(account.held)} in attempts that ended well"
+            how = f"{busy:.0%} had a task, whether it computed or waited, and however it ended"
         cpu = computed(seen, account.held)
         if cpu is not None:
             how += f"; {cpu:.0%} computed (CPU time)"
@@ -259,13 +263,15 @@ def _fourth(seen: View, findings: Sequence[Finding]) -> Figure:
     found = task_hours(seen)
     if found is not None and found[0] > 0 and found[0] / found[1] >= FAILED_SHARE:
         lost, total = found
-        return Figure(
-            "In failed tasks",
-            lost,
-            "h",
-            f"{format_seconds(lost * 3600)} of {format_seconds(total * 3600)} ({lost / total:.0%})",
-            "durations of attempts that were lost",
-        )
+        text = f"{format_seconds(lost * 3600)} of {format_seconds(total * 3600)}"
+        blind = int((seen.lost & np.isnan(seen.wall) & ~np.isnan(seen.ended) & ~seen.nested).sum())
+        how = "durations of attempts that were lost"
+        if blind:
+            text = f"≥ {format_seconds(lost * 3600)}"
+            how += f"; how long {blind:,} of them ran is not on record"
+        else:
+            text += f" ({lost / total:.0%})"
+        return Figure("In failed tasks", lost, "h", text, how)
     priced = [f for f in findings if f.cost_s is not None and not doubtful(f)]
     if is_job_log(seen) and not priced:
         return _waited(seen)

@@ -53,6 +53,8 @@ class Account:
         ``useful_ratio``. 0 where no attempt that ended well has one.
     known, of : int
         Attempts with a reading, of those that the account is of.
+    busy : float or None
+        What was held while an attempt ran, however it ended; of cores that workers held only.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Account:
     measured: float | None = None
     known: int = 0
     of: int = 0
+    busy: float | None = None
 
     @property
     def unmeasured(self) -> float:
@@ -80,6 +83,11 @@ class Account:
         """Useful part of what was held (and measured), 0 to 1; None where nothing was measured."""
         whole = self.held if self.measured is None else self.measured
         return min(1.0, self.useful / whole) if whole and self.useful is not None else None
+
+    @property
+    def busy_ratio(self) -> float | None:
+        """Part of what was held in which an attempt ran, however it ended; None if not known."""
+        return min(1.0, self.busy / self.held) if self.held and self.busy is not None else None
 
     def largest(self) -> tuple[str, float] | None:
         """Give the largest wasted component; what was not measured is none."""
@@ -107,7 +115,7 @@ class Ledger:
         return {
             "accounts": [
                 {
-                    **to_dict(account),
+                    **{name: x for name, x in to_dict(account).items() if name != "busy"},
                     "useful": None if account.measured == 0 else account.useful,
                     "wasted": dict(account.wasted),
                 }
@@ -168,6 +176,7 @@ def _worker_cores(seen: View, swept: Occupancy | None) -> Account:
     amounts["transfer"] += float(swept.busy[:, BUSY_TRANSFER] @ swept.dt)
     amounts["disk"] += float(swept.busy[:, BUSY_DISK] @ swept.dt)
     idle = swept.idle * swept.dt
+    busy = float(swept.busy.sum(axis=1) @ swept.dt)
     middle = swept.start + swept.dt / 2
     first, last = _work_span(seen, swept)
     before = middle < first
@@ -182,6 +191,7 @@ def _worker_cores(seen: View, swept: Occupancy | None) -> Account:
         useful=useful,
         wasted=tuple(amounts.items()),
         how="workers' recorded lives × cores; busy = a task ran that ended ok and was not redone",
+        busy=busy,
     )
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.profiler.failure_words import (
+    MANY_HOURS,
+    done_tasks,
+    lower,
+    stop,
+    were,
+    why_failed,
+)
 from rotameter.profiler.figures import (
     computed,
     doubtful,
@@ -15,7 +21,6 @@ from rotameter.profiler.figures import (
     no_time,
     other_saving,
     recorded_makespan,
-    task_hours,
 )
 from rotameter.profiler.findings.base import tracing_s
 from rotameter.profiler.gpu import gpu_sentence
@@ -39,8 +44,9 @@ TRACING_SHARE = 0.05
 DROPPED_SHARE = 0.05
 
 _NO_WORKERS = "no worker's life and cores were recorded"
-MANY_HOURS = 0.05
 LITTLE_BUSY = 0.3
+IN_VAIN = 0.02
+"""From this part of the held core time on, attempts that did not end well are told apart."""
 MANY_OPEN = 0.05
 """From this part on, tasks that the trace shows no end of are said in the verdict."""
 
@@ -136,10 +142,10 @@ def sentence(trace: Trace, book: Ledger, findings: Sequence[Finding], status: St
         return _scheduler_lost(seen, lost[0])
     if status == "failed":
         unended = _unended(seen) if trace.meta.get("origin") == "imported" else None
-        return " ".join(text for text in (_failed(seen, run, findings), unended) if text)
+        return " ".join(text for text in (why_failed(seen, run, findings), unended) if text)
     if run.get("status") == "running":
-        done = _done(seen)
-        return f"Still running: {many(done, 'task')} {_were(done)} recorded as done so far."
+        done = done_tasks(seen)
+        return f"Still running: {many(done, 'task')} {were(done)} recorded as done so far."
     if status == "interrupted":
         return _interrupted(seen, run)
     gpu = gpu_sentence(trace.meta)
@@ -168,7 +174,7 @@ def _unended(seen: View) -> str | None:
     parts = [f"{format_count(done)} of {many(total, 'task')} had ended"]
     if running > blank:
         still = running - blank
-        parts.append(f"{format_count(still)} {_were(still)} running")
+        parts.append(f"{format_count(still)} {were(still)} running")
     if waiting:
         parts.append(f"{format_count(waiting)} had never started")
     if blank == total:
@@ -187,7 +193,7 @@ def _burnt(seen: View, lost: dict[str, Any] | None) -> str | None:
     total = len(seen.task_ids)
     if gone:
         said += f"; {format_count(gone)} of {many(total, 'task')} never ended well"
-    elif _done(seen) == total:
+    elif done_tasks(seen) == total:
         said += f"; all {many(total, 'task')} ended well in the end"
     when = f" Run time {_span(seen)}." if seen.makespan is not None else ""
     return f"{said}.{when}"
@@ -248,151 +254,18 @@ def _span(seen: View) -> str:
     return f"{least}{format_seconds(seen.makespan)}"
 
 
-def _killed_by(findings: Sequence[Finding]) -> Finding | None:
-    return next((f for f in findings if f.kind == "workers_died"), None)
-
-
-def _failed(seen: View, run: dict[str, Any], findings: Sequence[Finding]) -> str:
-    died = _killed_by(findings)
-    error = str(run.get("error") or "")
-    errors = " ".join(_errors(seen))
-    if died is not None and (
-        "KilledWorker" in error + errors or seen.outcome_in("worker_lost", "oom").any()
-    ):
-        if error and "KilledWorker" not in error:  # What ended the run was not the deaths.
-            return f"Run failed: {_stop(short(error, 160))} Besides, {_stop(_lower(died.title))}"
-        cause = "KilledWorker" if "KilledWorker" in error + errors else "Run failed"
-        return f"{cause}: {_stop(died.title)} {_first(died.advice)}"
-    if (one := _one_program(seen)) is not None:
-        return one
-    spent, exits, raised = _failed_hours(seen), _exits(seen), _raised(seen)
-    parts = [text for text in (spent, exits) if text] if exits else []
-    if not exits:
-        # Without exit codes the error says most; hours only where they are many.
-        parts = [text for text in (raised, spent) if text]
-    if parts:
-        return f"Run failed. {_stop('; '.join(parts))}{_blind(seen)}"
-    if error:
-        return f"Run failed: {_stop(short(error, 160))}{_unseen(seen, run)}"
-    if run.get("exit_code") is not None:
-        return f"Run failed with exit code {run['exit_code']}; no task failed."
-    return "Run failed; why was not recorded."
-
-
-def _one_program(seen: View) -> str | None:
-    """Word the failure of a program that is the run's only task."""
-    code = seen.number("exit_code")
-    if seen.n != 1 or not np.isfinite(code[0]) or code[0] == 0:
-        return None
-    name = seen.groups[0] if seen.groups else seen.task_ids[0] if seen.task_ids else "the program"
-    after = f" after {format_seconds(float(seen.wall[0]))}" if np.isfinite(seen.wall[0]) else ""
-    return f"Run failed: {short(name, 80)} exited with {int(code[0])}{after}.{_blind(seen)}"
-
-
-def _stop(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def _first(advice: str) -> str:
-    """Give the first sentence of an advice, its first alternative only."""
-    head = re.split(r"(?<=[.;])\s", advice, maxsplit=1)[0]
-    return _stop(head.rstrip(";."))
-
-
-def _failed_hours(seen: View) -> str | None:
-    found = task_hours(seen)
-    if found is None or found[0] <= 0:
-        return None
-    lost, total = found
-    if lost < MANY_HOURS * total and not np.isfinite(seen.number("exit_code")).any():
-        return None
-    return f"{hours(lost * 3600, total * 3600)} went into failed tasks"
-
-
-def _exits(seen: View) -> str | None:
-    """Word the commonest exit code of lost attempts."""
-    codes = seen.number("exit_code")[seen.lost]
-    codes = codes[~np.isnan(codes) & (codes != 0)]
-    if not codes.size:
-        return None
-    values, counts = np.unique(codes, return_counts=True)
-    best = int(np.argmax(counts))
-    code = int(values[best])
-    why = " (probably out of memory)" if code in (137, -9) else ""
-    return f"{format_count(int(counts[best]))} of {many(seen.n, 'task')} exited with {code}{why}"
-
-
-def _errors(seen: View) -> list[str]:
-    return [str(e) for e in seen.tasks.filter(seen.lost)["error"].drop_null().to_pylist()]
-
-
-def _raised(seen: View) -> str | None:
-    """Word the commonest error of tasks that never ended well."""
-    rows = seen.tasks.filter(seen.never_ok)
-    pairs = Counter(
-        (str(error).partition(":")[0].strip(), group)
-        for error, group in zip(rows["error"].to_pylist(), rows["group"].to_pylist(), strict=True)
-        if error
-    )
-    n = rows.num_rows
-    if not n:
-        return None
-    tasks = f"{many(n, 'task')} of {format_count(len(seen.task_ids))}"
-    if not pairs:
-        return f"{tasks} never ended well"
-    (error, group), count = max(pairs.items(), key=lambda item: (item[1], str(item[0])))
-    where = seen.label(seen.groups.index(group)) if group in seen.groups else "a task"
-    # "killed by SIGKILL" and "no exit code" are no errors that were raised.
-    if error.startswith(("killed", "terminated")):
-        text = f"{where} was {short(error, 40)}"
-    elif " " not in error:
-        text = f"{where} raised {short(error, 40)}"
-    else:
-        text = f"{where} ({short(error, 40)})"
-    if n == count:
-        return f"{tasks} failed: {text}"
-    return f"{tasks} failed for good: {text} in {format_count(count)} of them"
-
-
-def _blind(seen: View) -> str:
-    """Say that needs are lower bounds where lost attempts have no memory record."""
-    died = seen.lost & (seen.outcome_in("oom") | np.isin(seen.number("exit_code"), (137.0, -9.0)))
-    if died.any() and np.isnan(seen.task_memory[died]).all():
-        return " Failed tasks have no memory record, so needs are lower bounds."
-    return ""
-
-
-def _done(seen: View) -> int:
-    return int(np.unique(seen.task[seen.ok | seen.outcome_in("cached")]).size)
-
-
 def _have(count: int) -> str:
     return "has" if count == 1 else "have"
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
 
 
 def _progress(seen: View) -> str:
     # What waited when the run ended has no row; how many were submitted is known from the graphs.
     counts = [event["count"] or 0 for event in seen.events("graph_submitted")]
     total = max(len(seen.task_ids), sum(counts))
-    done = _done(seen)
+    done = done_tasks(seen)
     begun = len(seen.task_ids)
-    said = f"{format_count(done)} of {many(total, 'task')} {_were(total)} done"
+    said = f"{format_count(done)} of {many(total, 'task')} {were(total)} done"
     return f"{said} ({format_count(begun)} had begun)" if total > begun > done else said
-
-
-def _unseen(seen: View, run: dict[str, Any]) -> str:
-    """Say what a program that a signal ended could not record."""
-    if not run.get("signal") or (~seen.ok & ~seen.outcome_in("cached")).any():
-        return ""
-    done = _done(seen)
-    return (
-        f" {many(done, 'task')} {_were(done)} recorded as done; what ran when it was killed is "
-        "unknown."
-    )
 
 
 def _interrupted(seen: View, run: dict[str, Any]) -> str:
@@ -403,10 +276,10 @@ def _interrupted(seen: View, run: dict[str, Any]) -> str:
         after = f" after {_span(seen)}"
     if not isinstance(run.get("ended_ns"), int) and run.get("error"):
         # The program did not close its trace: nothing tells what its threads were at.
-        done = _done(seen)
+        done = done_tasks(seen)
         return (
             f"Run interrupted{after}, or still writing its trace: {many(done, 'task')} "
-            f"{_were(done)} recorded as done; what ran when it was killed is unknown."
+            f"{were(done)} recorded as done; what ran when it was killed is unknown."
         )
     signal = run.get("signal")
     by = f" by signal {signal}" if signal else ""
@@ -432,16 +305,19 @@ def _nothing(seen: View, book: Ledger, unended: str | None = None) -> str:
         return f"No cause of loss found: {facts}; {why}."
     ratio = book.worker_core_s.useful_ratio
     if ratio is not None:
-        facts += f", {ratio:.0%} of the held core time had a task"
+        busy = book.worker_core_s.busy_ratio
+        facts += f", {ratio if busy is None else busy:.0%} of the held core time had a task"
+        if busy is not None and busy - ratio > IN_VAIN:
+            facts += f" ({ratio:.0%} one that ended well)"
         cpu = computed(seen, book.worker_core_s.held)
         if cpu is not None and cpu < 0.8 * ratio:
             facts += f" and {cpu:.0%} computed (CPU time)"
     failed = int(seen.never_ok.sum())
     if failed:
         facts += f"; {format_count(failed)} failed for good"
-    done, total = _done(seen), len(seen.task_ids)
+    done, total = done_tasks(seen), len(seen.task_ids)
     if done + failed < total and not unended:
-        facts += f"; {format_count(done)} of {many(total, 'task')} {_were(done)} recorded as done"
+        facts += f"; {format_count(done)} of {many(total, 'task')} {were(done)} recorded as done"
     # Much of what was held had no task, and no rule knows why: that is not "nothing".
     little = unended or (ratio is not None and ratio < LITTLE_BUSY)
     return f"{'No cause of loss found' if little else 'Nothing worth changing'}: {facts}."
@@ -452,21 +328,15 @@ def _losses(seen: View, findings: Sequence[Finding], book: Ledger) -> str:
     more = len(findings) - 1
     others = "" if not more else f" {more} more cause{'s' if more > 1 else ''} found."
     if top.cost_s is None or not seen.makespan or doubtful(top):
-        return f"{_stop(top.title)}{others}"
+        return f"{stop(top.title)}{others}"
     if all(no_time(f, seen.makespan) for f in findings if f.cost_s is not None):
         saves = other_saving(top)
         return (
             f"Nothing worth changing was found for the run time ({_span(seen)}); "
-            f"{f'{saves} avoidable' if saves else 'besides'}: {_stop(_lower(top.title))}{others}"
+            f"{f'{saves} avoidable' if saves else 'besides'}: {stop(lower(top.title))}{others}"
         )
     share = top.cost_s / seen.makespan
     return (
         f"About {format_seconds(top.cost_s)} of {_span(seen)} ({share:.0%}) "
-        f"avoidable: {_stop(_lower(top.title))}{others}"
+        f"avoidable: {stop(lower(top.title))}{others}"
     )
-
-
-def _lower(text: str) -> str:
-    """Begin a clause with a small letter where the word is a plain one."""
-    head = text.split(" ", 1)[0]
-    return text[0].lower() + text[1:] if head.isalpha() and head[1:].islower() else text

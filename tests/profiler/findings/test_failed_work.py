@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.failed_work import Advisor
 from rotameter.profiler.replaying.savings import Replayer
@@ -88,3 +89,90 @@ def test_without_a_replay_the_cost_is_a_bound(made_run: Make) -> None:
 def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
     trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
     assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))
+
+
+MINUTE = 60 * 10**9
+KILLED = {"outcome": "oom", "outcome_kind": "inferred", "exit_code": 137}
+HUNG = {"outcome": "failed", "error": "no exit code", "submitted_ns": 0}
+
+
+def workflow(last: dict[str, Any], **run: Any) -> Trace:
+    """A pipeline in which `b` is killed for memory, ends well at its second try, and `c` fails.
+
+    `b` is over at 17 min, `c` at 62 min: without the first attempt of `b` the run is as long.
+    """
+    rows = [
+        {"task_id": "fit (a)", "submitted_ns": 0, "started_ns": MINUTE, "ended_ns": 6 * MINUTE},
+        {"task_id": "fit (b)", "submitted_ns": 0, "started_ns": MINUTE, "ended_ns": 6 * MINUTE}
+        | KILLED,
+        {"task_id": "fit (b)", "attempt": 2, "submitted_ns": 6 * MINUTE,
+         "started_ns": 7 * MINUTE, "ended_ns": 17 * MINUTE},
+        {"task_id": "fit (c)", "ended_ns": 62 * MINUTE} | last,
+    ]  # fmt: skip
+    full = [{"group": "fit", "attempt": 1, "outcome": "ok"} | row for row in rows]
+    return Trace.from_tables({"tasks": full}, {"engine": "nextflow", "run": run})
+
+
+@pytest.mark.parametrize("more", [{}, {"started_ns": MINUTE}])
+def test_what_failed_for_good_comes_first_and_a_retry_off_the_path_saves_nothing(
+    more: dict[str, Any],
+) -> None:
+    verdict = diagnose(workflow(HUNG | more))
+    first = verdict.findings[0]
+    (second,) = [found for found in verdict.findings if found.code == "RM123"]
+    assert (first.code, first.cost_s) == ("RM124", None)
+    assert "1 task (`fit (c)`) failed for good: no exit code" in first.title
+    known = "started_ns" in more
+    assert facts(first)["work in failed attempts"] == (3660.0 if known else None)
+    assert (first.cost_core_h is None) != known
+    assert second.cost_s == 0.0
+    assert second.cost_core_h == pytest.approx(5 / 60)
+    assert "`fit (c)` (no exit code)" in verdict.sentence
+
+
+def test_a_retry_that_the_end_waited_for_still_costs_its_time() -> None:
+    # `c` ends at 10 min: now `b` ends the run, 6 min later than without its first attempt.
+    verdict = diagnose(workflow({"submitted_ns": 0, "started_ns": MINUTE, "ended_ns": 10 * MINUTE}))
+    (finding,) = [found for found in verdict.findings if found.code == "RM123"]
+    assert finding.cost_s == pytest.approx(360.0, abs=1.0)
+
+
+def test_tasks_are_counted_and_one_that_never_ended_well_saves_nothing(made_run: Make) -> None:
+    run = made_run(workers=1, threads=1, engine="snakemake")
+    run.task("a", "prep", "w0", 0.0, 100.0)
+    for attempt in (1, 2, 3):
+        run.task(
+            "b", "fit", "w0", 200.0 * attempt - 100.0, 200.0, attempt=attempt, outcome="failed",
+            error="ValueError: nan", exit_code=1,
+        )  # fmt: skip
+    verdict = diagnose(run.trace())
+    assert verdict.status == "failed"
+    assert "1 of 2 tasks (`fit`) exited with 1" in verdict.sentence
+    assert "600 of 700 task-seconds (86%) went into failed attempts" in verdict.sentence
+    (finding,) = [found for found in verdict.findings if found.code == "RM124"]
+    assert finding.cost_s is None
+    assert "1 task failed for good in 3 attempts: ValueError: nan; 10 min of" in finding.title
+    assert facts(finding)["tasks that never ended well"] == 1
+
+
+@pytest.mark.parametrize(
+    ("peak", "words"),
+    [
+        (233472, "asked for more at once than the machine gives"),
+        (int(1.9e9), "Make the chunks of `load` smaller, or give each worker more memory"),
+        (None, "a worker has 2 GB"),
+    ],
+)
+def test_a_memory_error_of_dask_has_a_finding(made_run: Make, peak: int | None, words: str) -> None:
+    run = made_run(workers=1, threads=1, memory=2e9)
+    run.step("load", [1.0] * 9)
+    run.task(
+        "x", "load", "w0", 9.0, 0.01, outcome="oom", error="MemoryError", peak_memory_bytes=peak,
+    )  # fmt: skip
+    trace = run.trace()
+    trace.meta["run"] = {"status": "failed", "error": "MemoryError"}
+    (finding,) = [found for found in diagnose(trace).findings if found.code == "RM124"]
+    assert "1 task failed for good: MemoryError" in finding.title
+    assert words in finding.advice
+    assert facts(finding)["memory they had got, most"] == peak
+    assert facts(finding)["worker's memory limit"] == 2e9

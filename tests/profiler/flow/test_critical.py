@@ -343,3 +343,17 @@ def test_more_io_than_time_by_rounding_stays_inside_the_run() -> None:
     for seconds in np.random.default_rng(0).random(200) * 5:
         found = path(task("a", 0.25, 1.5, io_s=1.25 + float(seconds), write_bytes=1))
         assert (found.segments[-1].start_s, found.segments[-1].end_s) == (0.25, 1.5)
+
+
+def test_a_failure_that_was_not_tried_again_is_no_earlier_attempt() -> None:
+    found = path(task("a", 0, 2), task("b", 2, 5, outcome="failed"))
+    assert found.by_kind == {"compute": 5.0}
+
+
+def test_work_that_was_lost_with_its_worker_is_an_earlier_attempt() -> None:
+    # `a` was done at 1 s; its worker died at 4 s, and it ran again elsewhere from 5 to 6 s.
+    found = path(
+        task("a", 0, 1, worker="v"),
+        task("a", 5, 6, worker="u", ready=4.0),
+    )
+    assert found.by_kind == {"compute": 1.0, "queue": 1.0, "retry": 4.0}

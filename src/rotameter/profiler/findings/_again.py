@@ -11,19 +11,37 @@ from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings._resources import asked_cores
 from rotameter.profiler.findings.base import price, severity_of, worth_saying
 from rotameter.profiler.replaying.changes import Drop
+from rotameter.profiler.usage import is_job_log
+from rotameter.values import Evidence
 
 if TYPE_CHECKING:
     from rotameter.profiler.findings.base import Tools
     from rotameter.profiler.replaying.changes import Change
-    from rotameter.profiler.view import Mask, View
+    from rotameter.profiler.view import Floats, Mask, View
 
-__all__ = ["in_vain", "memory_kills", "redone", "spent_s", "without"]
+__all__ = [
+    "NEVER_ENDED_WELL",
+    "ends_run",
+    "in_vain",
+    "memory_kills",
+    "never_ended_well",
+    "redone",
+    "spent_s",
+    "without",
+    "without_or_lost",
+]
+
+NEVER_ENDED_WELL = "tasks that never ended well"
+"""The evidence by which a finding is known to be of what made a run fail."""
 
 KILLED = (137.0, -9.0)
 """Exit codes of what SIGKILL ended: in a batch job mostly the kernel, for memory."""
 
 LARGE_RATIO = 0.05
 """What was spent in vain off the path of the run is worth a line from this part of all."""
+
+AT_ONCE_RATIO = 0.1
+"""Where nothing waited longer than this part of an attempt's time, it began when it could."""
 
 _OFF_PATH = "the run would not be shorter, as other work went on meanwhile"
 
@@ -37,12 +55,50 @@ def memory_kills(seen: View) -> Mask:
 
 
 def redone(seen: View, rows: Mask) -> Mask:
-    """Say which of some attempts were followed by another attempt of their task."""
+    """Say which of some attempts were followed by another of their task, which ended well at last.
+
+    What a task would have taken that never ended well is not known.
+    """
+    gone = np.zeros(len(seen.task_ids) + 1, dtype=bool)
+    gone[seen.task[seen.never_ok]] = True
     last = np.full(len(seen.task_ids) + 1, -np.inf)
     begun = np.nan_to_num(seen.started, nan=-np.inf)
     np.maximum.at(last, seen.task, begun)
-    made: Mask = rows & (seen.task >= 0) & (last[seen.task] > begun)
+    made: Mask = rows & (seen.task >= 0) & (last[seen.task] > begun) & ~gone[seen.task]
     return made
+
+
+def never_ended_well(seen: View, rows: Mask) -> tuple[Evidence, ...]:
+    """Count the tasks of some attempts that never ended well; nothing where all did."""
+    count = len(np.intersect1d(seen.task[rows], seen.task[seen.never_ok]))
+    of = len(np.unique(seen.task[rows]))
+    return (Evidence(NEVER_ENDED_WELL, count, "", "counted", of),) if count else ()
+
+
+def ends_run(seen: View, rows: Mask) -> bool:
+    """Say whether tasks of some attempts never ended well, in a run that may have failed for it."""
+    status = (seen.meta.get("run") or {}).get("status")
+    return bool((rows & seen.never_ok).any()) and not is_job_log(seen) and status != "ok"
+
+
+def without_or_lost(
+    seen: View, tools: Tools, rows: Mask, *, how: str, bound_how: str, unknown: str
+) -> Cost | None:
+    """Price attempts that need not have been lost; no seconds where their tasks never ended well.
+
+    Parameters
+    ----------
+    rows : ndarray of bool, shape (n,)
+    how, bound_how : str
+        As for :func:`without`, of those whose tasks ended well at last.
+    unknown : str
+        Why no seconds can be told of the others.
+    """
+    again, fatal = redone(seen, rows), ends_run(seen, rows)
+    cost = without(seen, tools, again, how=how, bound_how=bound_how) if again.any() else None
+    if again.any() and not (fatal and (cost is None or not cost.seconds)):
+        return cost
+    return in_vain(seen, rows, unknown, seconds=None, always=fatal)
 
 
 def without(
@@ -74,6 +130,8 @@ def without(
         None where the run would be hardly shorter and little was spent on them.
     """
     most = spent_s(seen, rows)
+    if not whole:
+        most = min(most, hastened_s(seen, rows))
     if not worth_saying(seen, most):
         return in_vain(seen, rows, _OFF_PATH)
     base = basis(seen, tools)
@@ -129,12 +187,47 @@ def spent_s(seen: View, rows: Mask) -> float:
     Without them a run is shorter by no more than that, but for the luck of an order that happens
     to fit better: that is not their doing.
     """
+    return float(_spent(seen)[rows].sum())
+
+
+def _spent(seen: View) -> Floats:
     order = np.lexsort((np.nan_to_num(seen.started, nan=np.inf), seen.task))
     gap = np.zeros(seen.n)
     same = (np.diff(seen.task[order]) == 0) & (seen.task[order][1:] >= 0)
     before, after = order[:-1][same], order[1:][same]
     gap[before] = np.nan_to_num(np.maximum(seen.started[after] - seen.ended[before], 0.0))
-    return float((np.nan_to_num(seen.wall) + gap)[rows].sum())
+    made: Floats = np.nan_to_num(seen.wall) + gap
+    return made
+
+
+def hastened_s(seen: View, rows: Mask) -> float:
+    """Give the most that a run can be shorter without some attempts, by recorded times alone.
+
+    An attempt begins earlier at most by what those of them took that began before it did: one
+    that ran when the first of them began would have ended when it ended.
+    """
+    gone = np.flatnonzero(rows)
+    kept = ~rows & ~np.isnan(seen.ended) & ~seen.nested & ~seen.outcome_in("cached")
+    if not gone.size or not kept.any():
+        return np.inf
+    begun = np.nan_to_num(seen.started[gone], nan=-np.inf)
+    order = np.argsort(begun, kind="stable")
+    before = np.concatenate([[0.0], np.cumsum(_spent(seen)[gone][order])])
+    since = np.nan_to_num(_begun(seen)[kept], nan=np.inf)
+    earlier = before[np.searchsorted(begun[order], since, "left")]
+    last = float(np.nanmax(seen.ended))
+    return max(0.0, last - float((seen.ended[kept] - earlier).max()))
+
+
+def _begun(seen: View) -> Floats:
+    """Give when attempts began: recorded, else when they could, where nothing waited long."""
+    since = np.fmax(seen.ready, seen.submitted)
+    waits = (seen.started - since)[seen.ran]
+    longest = float(np.nanmax(waits)) if not np.isnan(waits).all() else np.inf
+    blank = np.isnan(seen.started)
+    with np.errstate(invalid="ignore"):
+        at_once = blank & (longest <= AT_ONCE_RATIO * (seen.ended - since))
+    return np.asarray(np.where(at_once, since, seen.started))
 
 
 def _at_most(seen: View, cost: Cost, most_s: float) -> Cost:
@@ -171,17 +264,26 @@ def _with_held(seen: View, cost: Cost, rows: Mask) -> Cost:
     return Cost(cost.seconds, fields, cost.severity)
 
 
-def in_vain(seen: View, rows: Mask, why: str, *, seconds: float | None = 0.0) -> Cost | None:
-    """Say what attempts held in vain, where it is a part of all that matters."""
+def in_vain(
+    seen: View,
+    rows: Mask,
+    why: str,
+    *,
+    seconds: float | None = 0.0,
+    always: bool = False,
+) -> Cost | None:
+    """Say what attempts held in vain, where it is a part of all that matters, or ``always``."""
     core_s, gbh = _held(seen, rows)
     total, _ = _held(seen, ~seen.outcome_in("cached") & ~seen.nested)
-    if total <= 0 or core_s < LARGE_RATIO * total:
+    if not always and (total <= 0 or core_s < LARGE_RATIO * total):
         return None
+    known = not bool(np.isnan(seen.wall[rows]).all())
     fields = {
         "cost_s": seconds,
         "cost_s_interval80": None,
         "cost_gbh": round(gbh, 9) if gbh > 0 else None,
-        "cost_core_h": round(core_s / 3600.0, 9),
+        "cost_core_h": round(core_s / 3600.0, 9) if known else None,
         "cost_how": why,
     }
-    return Cost(0.0, fields, "warning" if core_s >= 0.3 * total else "info")
+    large = always or core_s >= 0.3 * total
+    return Cost(0.0, fields, "warning" if large else "info")

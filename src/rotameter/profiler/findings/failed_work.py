@@ -6,18 +6,30 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
-from rotameter.profiler.findings._again import in_vain, memory_kills, redone, without
+from rotameter.profiler.findings._again import (
+    ends_run,
+    in_vain,
+    memory_kills,
+    never_ended_well,
+    redone,
+    without,
+)
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.view import View, is_dask, short, view
-from rotameter.units import format_seconds, many
+from rotameter.units import format_bytes, format_seconds, many
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
+    from rotameter.profiler.findings._replayed import Cost
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Codes, Mask
 
-__all__ = ["Advisor", "failed_attempts"]
+__all__ = ["Advisor", "failed_attempts", "out_of_memory", "readable_id"]
+
+SMALL_RATIO = 0.5
+"""A task that had less than this part of its worker's limit asked for too much at once."""
 
 
 class Advisor:
@@ -44,22 +56,44 @@ class Advisor:
             if cost is not None:
                 found.append(_finding(seen, again, cost.fields, cost.severity, again_=True))
         lost = rows & ~again
-        if lost.any():
-            cost = in_vain(
-                seen,
-                lost,
-                "they never ended well: what the run would take without these failures is unknown",
-                seconds=None,
-            )
+        for some in (lost & ~out_of_memory(seen), lost & out_of_memory(seen)):
+            cost = _lost_for_good(seen, some)
             if cost is not None:
-                found.append(_finding(seen, lost, cost.fields, cost.severity, again_=False))
+                found.append(_finding(seen, some, cost.fields, cost.severity, again_=False))
         return found
 
 
+def _lost_for_good(seen: View, rows: Mask) -> Cost | None:
+    """Say what was lost with tasks that never ended well: always told where the run failed."""
+    if not rows.any():
+        return None
+    return in_vain(
+        seen,
+        rows,
+        "they never ended well: what the run would take without these failures is unknown",
+        seconds=None,
+        always=ends_run(seen, rows),
+    )
+
+
 def failed_attempts(seen: View) -> Mask:
-    """Say which attempts failed by themselves: not for memory, time or with their worker."""
-    timed = ~np.isnan(seen.wall) & ~seen.nested
-    made: Mask = seen.outcome_in("failed") & ~memory_kills(seen) & timed
+    """Say which attempts failed by themselves: not for memory, time or with their worker.
+
+    A worker of Dask lives on where a task raises MemoryError: nothing else tells of that. Of what
+    failed for good it need not be known how long it ran.
+    """
+    timed = ~np.isnan(seen.wall) | seen.never_ok
+    by_itself = (seen.outcome_in("failed") & ~memory_kills(seen)) | out_of_memory(seen)
+    made: Mask = by_itself & timed & ~seen.nested
+    return made
+
+
+def out_of_memory(seen: View) -> Mask:
+    """Say which attempts of Dask raised MemoryError."""
+    if not is_dask(seen.meta):
+        return np.zeros(seen.n, dtype=bool)
+    raised = pc.fill_null(pc.starts_with(seen.tasks["error"], "MemoryError"), False)
+    made: Mask = raised.to_numpy().astype(bool) & seen.outcome_in("oom", "failed")
     return made
 
 
@@ -67,35 +101,38 @@ def _finding(
     seen: View, rows: Mask, fields: dict[str, Any], severity: Any, *, again_: bool
 ) -> Finding:
     at = np.flatnonzero(rows)
-    spent = np.bincount(
-        np.where(seen.group[at] >= 0, seen.group[at], len(seen.groups)),
-        seen.wall[at],
-        minlength=len(seen.groups) + 1,
-    )[:-1]
-    groups = [int(g) for g in np.argsort(-spent, kind="stable") if spent[g] > 0]
+    here = np.where(seen.group[at] >= 0, seen.group[at], len(seen.groups))
+    size = len(seen.groups) + 1
+    spent = np.bincount(here, np.nan_to_num(seen.wall[at]), minlength=size)[:-1]
+    count = np.bincount(here, minlength=size)[:-1]
+    groups = [int(g) for g in np.lexsort((-count, -spent)) if count[g] > 0]
     label = seen.label(groups[0]) if groups else "tasks"
     tasks = len(np.unique(seen.task[at]))
     of = len(np.unique(seen.task))
+    known = not bool(np.isnan(seen.wall[at]).all())
     lost_s, all_s = float(np.nansum(seen.wall[at])), _all_s(seen)
     why = _errors(seen, at)
-    what = "failed and ran again" if again_ else "failed for good"
-    error = f": {why[0][0]}" if why else ""
+    memory = bool(out_of_memory(seen)[at].all())
     return Finding(
         code="RM124",
         kind="failed_work",
         severity=severity,
-        title=(
-            f"{label}: {many(tasks, 'task')} {what}{error}; "
-            f"{format_seconds(lost_s)} of work went into failed attempts"
-        ),
+        title=_title(seen, at, label, why, lost_s if known else None, again_=again_),
         groups=tuple(seen.groups[g] for g in groups[:3]),
         evidence=(
             Evidence("failed attempts", len(at), "", "counted", seen.n),
             Evidence("tasks that failed", tasks, "", "counted", of),
-            Evidence("work in failed attempts", round(lost_s, 3), "s", "summed", len(at)),
+            *(() if again_ else never_ended_well(seen, rows)),
+            Evidence(
+                "work in failed attempts",
+                round(lost_s, 3) if known else None,
+                "s",
+                "summed" if known else "how long they ran is not on record",
+                int((~np.isnan(seen.wall[at])).sum()),
+            ),
             Evidence(
                 "their part of all task time",
-                round(lost_s / all_s, 4) if all_s > 0 else None,
+                round(lost_s / all_s, 4) if known and all_s > 0 else None,
                 "ratio",
                 "summed",
                 seen.n,
@@ -105,17 +142,119 @@ def _finding(
                 for name, count in why[:3]
             ),
             *_exits(seen, at),
+            *(_memory(seen, at) if memory else ()),
         ),
         **fields,
         confidence="high" if again_ and why else "medium",
-        advice=(
-            f"Find out why {label} fails"
-            + (f" ({why[0][0]})" if why else "")
-            + ": fail early (check inputs first), keep what is done before the risky part, and "
-            "retry only that."
-        ),
-        change=_change(seen, seen.groups[groups[0]] if groups else None),
+        advice=_memory_advice(seen, at, label) if memory else _advice(label, why),
+        change=_change(seen, seen.groups[groups[0]] if groups and not memory else None),
         apply=None,
+    )
+
+
+def _title(
+    seen: View,
+    at: Codes,
+    label: str,
+    why: list[tuple[str, int]],
+    lost_s: float | None,
+    *,
+    again_: bool,
+) -> str:
+    """Word what failed, how, and what went into it."""
+    tasks = len(np.unique(seen.task[at]))
+    told = many(tasks, "task")
+    if tasks == 1 and (name := readable_id(seen, int(at[0]))) is not None:
+        told = f"{told} (`{name}`)"
+    what = "failed and ran again" if again_ else "failed for good"
+    if not again_ and len(at) > tasks:
+        what += f" in {many(len(at), 'attempt')}"
+    error = f": {why[0][0]}" if why else ""
+    if lost_s is None:
+        since = np.fmax(seen.ready, seen.submitted)[at]
+        after = seen.ended[at] - since
+        told_s = None if np.isnan(after).all() else float(np.nanmax(after))
+        spent = (
+            "how long it ran is not on record"
+            if told_s is None
+            else f"over {format_seconds(told_s)} after it was submitted, start not on record"
+        )
+    else:
+        spent = f"{format_seconds(lost_s)} of work went into failed attempts"
+    return f"{label}: {told} {what}{error}; {spent}"
+
+
+def readable_id(seen: View, row: int) -> str | None:
+    """Give a task's own name where people would know it by that; None for a key or a number.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> from rotameter.profiler.view import View
+    >>> rows = [{"task_id": "fit (c)", "group": "fit"}, {"task_id": "17", "group": "fit"}]
+    >>> seen = View(Trace.from_tables({"tasks": rows}, {"engine": "nextflow"}))
+    >>> readable_id(seen, 0), readable_id(seen, 1)
+    ('fit (c)', None)
+    """
+    if is_dask(seen.meta) or seen.task[row] < 0 or seen.group[row] < 0:
+        return None
+    name, group = seen.task_ids[seen.task[row]], seen.groups[seen.group[row]]
+    return short(name, 40) if name != group and name.startswith(group) else None
+
+
+def _advice(label: str, why: list[tuple[str, int]]) -> str:
+    return (
+        f"Find out why {label} fails"
+        + (f" ({why[0][0]})" if why else "")
+        + ": fail early (check inputs first), keep what is done before the risky part, and "
+        "retry only that."
+    )
+
+
+def _limit(seen: View, at: Codes) -> float | None:
+    """Give the memory limit of the workers that some attempts ran on; None where unknown."""
+    mine = np.isin(seen.lives["worker"], seen.worker[at]) & (seen.lives["memory"] > 0)
+    return float(seen.lives["memory"][mine].max()) if mine.any() else None
+
+
+def _memory(seen: View, at: Codes) -> list[Evidence]:
+    """Give what is known of the memory that tasks had when they got no more."""
+    peaks = seen.task_memory[at]
+    held = seen.number("start_memory_bytes")[at]
+    n = int((~np.isnan(peaks)).sum())
+    how = "measured until the error: what was refused is not in it"
+    return [
+        Evidence(
+            "memory they had got, most",
+            float(np.nanmax(peaks)) if n else None,
+            "B",
+            how if n else "not recorded",
+            n,
+        ),
+        Evidence(
+            "held by the worker before them, most",
+            None if np.isnan(held).all() else float(np.nanmax(held)),
+            "B",
+            "read when they began",
+        ),
+        Evidence("worker's memory limit", _limit(seen, at), "B", "recorded"),
+    ]
+
+
+def _memory_advice(seen: View, at: Codes, label: str) -> str:
+    """Say what helps where Python got no memory, by whether the worker was full."""
+    limit, peaks = _limit(seen, at), seen.task_memory[at]
+    had = None if np.isnan(peaks).all() else float(np.nanmax(peaks))
+    if limit is not None and had is not None and had < SMALL_RATIO * limit:
+        return (
+            f"{label} asked for more at once than the machine gives (it had got "
+            f"{format_bytes(had)} of the worker's {format_bytes(limit)}): look at the size that "
+            "it asks for, make chunks smaller, or use a machine with more memory."
+        )
+    room = f" (a worker has {format_bytes(limit)})" if limit is not None else ""
+    return (
+        f"Make the chunks of {label} smaller, or give each worker more memory{room} or fewer "
+        "threads."
     )
 
 

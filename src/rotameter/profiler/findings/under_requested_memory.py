@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rotameter.profiler.findings._again import in_vain, memory_kills, redone, without
+from rotameter.profiler.findings._again import (
+    memory_kills,
+    never_ended_well,
+    without_or_lost,
+)
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.culprit import round_up
 from rotameter.profiler.view import View, is_dask, view
@@ -40,30 +44,25 @@ class Advisor:
         seen = view(trace)
         if is_dask(seen.meta):
             return []  # A task of Dask asks for no memory; workers_died tells of its worker.
-        rows = memory_kills(seen) & ~np.isnan(seen.wall) & ~seen.nested & (seen.group >= 0)
+        # Of what never ended well it need not be known how long it ran.
+        timed = ~np.isnan(seen.wall) | seen.never_ok
+        rows = memory_kills(seen) & timed & ~seen.nested & (seen.group >= 0)
         if not rows.any():
             return []
-        sums = np.bincount(seen.group[rows], seen.wall[rows], minlength=len(seen.groups))
-        order = [int(g) for g in np.argsort(-sums, kind="stable") if sums[g] > 0]
+        walls, size = np.nan_to_num(seen.wall[rows]), len(seen.groups)
+        sums = np.bincount(seen.group[rows], walls, minlength=size)
+        counts = np.bincount(seen.group[rows], minlength=size)
+        order = [int(g) for g in np.lexsort((-counts, -sums)) if counts[g] > 0]
         found = []
         for group in order[:MOST_GROUPS]:
             mine = rows & (seen.group == group)
-            again = redone(seen, mine)
-            cost = (
-                without(
-                    seen,
-                    tools,
-                    again,
-                    how="as if they had asked for enough at first",
-                    bound_how="the time of the killed attempts over all cores",
-                )
-                if again.any()
-                else in_vain(
-                    seen,
-                    mine,
-                    "they never ended well: how long they take with enough memory is unknown",
-                    seconds=None,
-                )
+            cost = without_or_lost(
+                seen,
+                tools,
+                mine,
+                how="as if they had asked for enough at first",
+                bound_how="the time of the killed attempts over all cores",
+                unknown="they never ended well: how long they take with enough memory is unknown",
             )
             if cost is not None:
                 found.append(_finding(seen, group, mine, cost))
@@ -74,12 +73,13 @@ def _evidence(seen: View, group: int, rows: Mask, nodes: float) -> tuple[Evidenc
     n, inferred = int(rows.sum()), _inferred(seen, rows)
     of = int((seen.could_measure & (seen.group == group) & ~seen.nested).sum())
     asked, enough, how = _enough(seen, group, rows)
-    lost_s = float(np.nansum(seen.wall[rows]))
+    lost_s = lost_work_s(seen, rows)
     blind = bool(np.isnan(seen.task_memory[rows]).all())
     return (
         Evidence("attempts killed for memory", n, "", "outcome or exit code 137", of),
         Evidence("of these only inferred", inferred, "", "from exit codes", n),
-        Evidence("work lost", round(lost_s, 3), "s", "summed", n),
+        *never_ended_well(seen, rows),
+        Evidence("work lost", None if lost_s is None else round(lost_s, 3), "s", "summed", n),
         Evidence(
             "memory asked for",
             asked,
@@ -110,14 +110,14 @@ def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
     inferred = _inferred(seen, rows)
     sure = "probably " if inferred == n else ""
     had = f" with {format_bytes(asked)}{each}" if asked else ""
-    lost_s = float(np.nansum(seen.wall[rows]))
+    lost_s = lost_work_s(seen, rows)
     return Finding(
         code="RM123",
         kind="under_requested_memory",
         severity=cost.severity,
         title=(
-            f"{label}: {n:,} of {of:,} attempts were {sure}killed for memory{had}, "
-            f"{format_seconds(lost_s)} of work lost"
+            f"{label}: {n:,} of {of:,} attempts were {sure}killed for memory{had}"
+            + (f", {format_seconds(lost_s)} of work lost" if lost_s is not None else "")
         ),
         groups=(seen.groups[group],),
         evidence=_evidence(seen, group, rows, nodes),
@@ -138,6 +138,12 @@ def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
         change=memory_lines(seen, group, enough * nodes if enough else None),
         apply={"memory_request": {"value": enough * nodes} if enough else {"factor": STEP}},
     )
+
+
+def lost_work_s(seen: View, rows: Mask) -> float | None:
+    """Sum the seconds of attempts; None where how long they ran is not on record."""
+    walls = seen.wall[rows]
+    return None if np.isnan(walls).all() else float(np.nansum(walls))
 
 
 def nodes_of(seen: View) -> Floats:

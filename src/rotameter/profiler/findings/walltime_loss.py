@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.findings._again import in_vain, redone, without
+from rotameter.profiler.findings._again import never_ended_well, without_or_lost
 from rotameter.profiler.findings._death_cost import loss_of, never_done, priced, replayed
 from rotameter.profiler.findings._limits import age_of, at_their_limit
 from rotameter.profiler.findings.base import Tools, severity_of, worth_saying
@@ -52,22 +52,13 @@ def _jobs(seen: View, tools: Tools) -> list[Finding]:
     found = []
     for group in order[:MOST_GROUPS]:
         mine = rows & (seen.group == group)
-        again = redone(seen, mine)
-        cost = (
-            without(
-                seen,
-                tools,
-                again,
-                how="as if their first limit had been long enough",
-                bound_how="the time of the killed attempts over all cores",
-            )
-            if again.any()
-            else in_vain(
-                seen,
-                mine,
-                "they never ended well: how long they would have taken is unknown",
-                seconds=None,
-            )
+        cost = without_or_lost(
+            seen,
+            tools,
+            mine,
+            how="as if their first limit had been long enough",
+            bound_how="the time of the killed attempts over all cores",
+            unknown="they never ended well: how long they would have taken is unknown",
         )
         if cost is not None:
             found.append(_finding(seen, group, mine, cost))
@@ -157,6 +148,7 @@ def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
         groups=(seen.groups[group],),
         evidence=(
             Evidence("killed at the limit", n, "", "recorded states", of),
+            *never_ended_well(seen, rows),
             Evidence("work lost", round(lost_s, 3), "s", "summed", n),
             Evidence(
                 "time limit",

@@ -12,7 +12,7 @@ from rotameter.profiler.view import is_dask, plain_python
 if TYPE_CHECKING:
     from rotameter.profiler.flow._releases import Ran
     from rotameter.profiler.flow.graph import FlowGraph
-    from rotameter.profiler.view import Codes, Floats, View
+    from rotameter.profiler.view import Codes, Floats, Mask, View
 
 __all__ = ["Piece", "Stretches"]
 
@@ -84,7 +84,8 @@ class Stretches:
         self.idle = "wait_client" if plain_python(seen.meta) else "other"
         self.task, self.worker = runs.task.tolist(), runs.worker.tolist()
         self.ready = runs.ready.tolist()
-        self.lost = seen.lost[runs.row].tolist()
+        self.lost = (seen.lost[runs.row] & _tried_again(runs)).tolist()
+        self.redone = _redone(runs).tolist()
         self.submitted = runs.submitted.tolist()
         self.moved = _seconds(seen, runs, "transfer_s")
         self.spilled = _seconds(seen, runs, "spill_s")
@@ -133,7 +134,8 @@ class Stretches:
             The attempt before it of the same task released it.
         """
         task, worker, ready = self.task[at], self.worker[at], self.ready[at]
-        before = "retry" if again else "other"
+        # Its result was there, and was lost: ready again, it began anew.
+        before = "retry" if again or self.redone[at] else "other"
         if ready != ready:
             pieces: list[Piece] = [(low, high, "retry" if again else self.idle)]
         else:
@@ -157,6 +159,27 @@ class Stretches:
                 pieces = paint(pieces, [(start, edge)], kind, over=("queue", "other"))
                 edge = start
         return pieces
+
+
+def _tried_again(runs: Ran) -> Mask:
+    """Say which attempts were followed by another one of their task."""
+    last = np.full(int(runs.task.max(initial=-1)) + 2, -np.inf)
+    np.maximum.at(last, runs.task, runs.start)
+    made: Mask = (runs.task >= 0) & (last[runs.task] > runs.start)
+    return made
+
+
+def _redone(runs: Ran) -> Mask:
+    """Say which attempts had one of their task before them, done since it was submitted."""
+    made = np.zeros(len(runs), dtype=bool)
+    order = np.lexsort((runs.end, runs.start, runs.task))
+    before, after = order[:-1], order[1:]
+    good = (runs.task[before] == runs.task[after]) & (runs.task[after] >= 0)
+    with np.errstate(invalid="ignore"):
+        good &= runs.end[before] <= runs.ready[after]
+        good &= runs.end[before] > runs.submitted[after]
+    made[after[good]] = True
+    return made
 
 
 def _seconds(seen: View, runs: Ran, name: str) -> list[float]:
