@@ -192,7 +192,7 @@ def sureness(head: Head) -> float:
     """Say how sure it is that a file is a table whose columns are clear."""
     if head.data[:4] == b"PAR1":
         # A damaged one is refused in the words of who reads it.
-        return _known_columns(_parquet_columns(head)) or _DAMAGED
+        return _known_columns(_parquet_columns(head), head.name) or _DAMAGED
     if b"\0" in head.data[:4096] and head.data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         return 0.0
     text = head.text
@@ -209,15 +209,15 @@ def sureness(head: Head) -> float:
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("#")]
     lines = lines[1:] if said_sign(text) else lines
     row = next(csv.reader(lines[:1], delimiter=sign), [])
-    return _known_columns(_header(row, head.name)) if row else 0.0
+    return _known_columns(_header(row, head.name), head.name) if row else 0.0
 
 
-def _known_columns(headers: list[str]) -> float:
+def _known_columns(headers: list[str], name: str = "") -> float:
     if not headers:
         return 0.0
     if any(len(names & set(headers)) >= 2 for names in _FOREIGN):
         return 0.1
-    if table_of(headers) is not None:
+    if table_of(headers, name=name) is not None:
         return 0.8
     given = frozenset(headers)
     if any(mapping.knows(given) for mapping in known_mappings().values()):

@@ -40,11 +40,11 @@ _NS = 1e-9
 _BYTES_LIMIT = 1 << 53
 
 
-def table_of(headers: Sequence[str], asked: str | None = None) -> str | None:
+def table_of(headers: Sequence[str], asked: str | None = None, name: str = "") -> str | None:
     """Say which table of the schema these columns are.
 
-    A part of the columns is enough for ``tasks`` (with ``task_id`` and a time), or for a table
-    that is asked for. In ``tasks`` a few others that mean nothing to us may stand beside them.
+    A part of the columns is enough for ``tasks`` (with ``task_id`` and a time), for a table that is
+    asked for, or where the file is named as the table is (``workers.csv``). In ``tasks`` a few others that mean nothing to us may stand beside them.
 
     Examples
     --------
@@ -52,6 +52,8 @@ def table_of(headers: Sequence[str], asked: str | None = None) -> str | None:
     ('deps', 'tasks', None)
     >>> table_of(["task_id", "wall_s", "lab"]), table_of(["task_id", "wall_s", "state"])
     ('tasks', None)
+    >>> table_of(["worker", "cores"]), table_of(["worker", "cores"], name="run/workers.csv")
+    (None, 'workers')
     """
     given = set(headers)
     if asked is not None:
@@ -61,9 +63,12 @@ def table_of(headers: Sequence[str], asked: str | None = None) -> str | None:
         return asked if given and given <= known else None
     if not given:
         return None
-    for name, columns in TABLES.items():
+    for table, columns in TABLES.items():
         if given == {column for column, _ in columns}:
-            return name
+            return table
+    called = name.replace("\\", "/").rpartition("/")[2].partition(".")[0].lower()
+    if called != "tasks" and len(given) > 1 and given <= {one for one, _ in TABLES.get(called, ())}:
+        return called
     tasks = {column for column, _ in TABLES["tasks"]}
     timed = given & {"wall_s", "started_ns", "ended_ns", "submitted_ns", "cpu_s"}
     if "task_id" not in given or not timed:

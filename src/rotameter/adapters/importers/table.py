@@ -174,7 +174,7 @@ class Importer:
         if first is None:
             raise BadInput(f"{file.name} is empty", hint="check what should have written it")
         headers = list(first.columns) or headers_of(file, settings, shape)
-        table = own.table_of(headers, settings.table)
+        table = own.table_of(headers, settings.table, file.name)
         chunks = _undone(first, chunks, shape, ours=table is not None or mostly_ours(headers))
         first = next(chunks)
         if table is not None and not settings.given and settings.mapping is None:
