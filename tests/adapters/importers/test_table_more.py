@@ -390,7 +390,7 @@ def test_a_file_named_as_a_table_of_ours_needs_not_all_its_columns(tmp_path):
     )
     (tmp_path / "workers.csv").write_text("worker,host,cores\nw,h,4\n")
     (tmp_path / "flows.csv").write_text("task_id,object,op,bytes\na,/data/x,read,10\n")
-    trace = rotameter.open(tmp_path)
+    trace = reading.read([tmp_path])
     assert len(trace.tasks) == 1 and trace.warnings == []
     assert trace.table("workers")["cores"].to_pylist() == [4.0]
     assert trace.table("flows")["bytes"].to_pylist() == [10]
@@ -398,4 +398,4 @@ def test_a_file_named_as_a_table_of_ours_needs_not_all_its_columns(tmp_path):
     other.mkdir()
     # Named so, but with a column that no such table has: a table of tasks like any other.
     (other / "workers.csv").write_text("job,worker,start,end\n1,w,5,9\n")
-    assert len(rotameter.open(other).tasks) == 1
+    assert len(reading.read([other]).tasks) == 1
