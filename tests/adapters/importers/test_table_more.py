@@ -397,5 +397,5 @@ def test_a_file_named_as_a_table_of_ours_needs_not_all_its_columns(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     # Named so, but with a column that no such table has: a table of tasks like any other.
-    (other / "workers.csv").write_text("job,worker,start,end\n1,w,5,9\n")
+    (other / "workers.csv").write_text("job_id,worker,start,end,state\n1,w,5,9,ok\n")
     assert len(reading.read([other]).tasks) == 1
