@@ -67,6 +67,38 @@ def test_the_picture_is_small_and_keeps_all_bytes() -> None:
     assert sum(link["count"] for link in made["links"]) == made["touches"] == 360
 
 
+def _chains(rounds: int, named: bool) -> Trace:
+    """Two chains of `load`, `map`, `load`, …, in as many stages."""
+    tasks, deps = [], []
+    for chain in range(2):
+        for i in range(rounds):
+            group = ("load", "map")[i % 2] if named else None
+            tasks.append({"task_id": f"c{chain}-{i}", "group": group, "wall_s": 1.0 + (i == 300)})
+            if i:
+                deps.append({"task_id": f"c{chain}-{i}", "depends_on": f"c{chain}-{i - 1}"})
+    return Trace.from_tables({"tasks": tasks, "deps": deps})
+
+
+def test_a_long_chain_of_rounds_is_drawn_by_its_names() -> None:
+    made = _facts(data_flow(_chains(1000, named=True)))
+    # By hand: two chains of 500 of each; 500 steps from load to map in each, and 499 back.
+    assert [(n["label"], n["members"], n["again"]) for n in made["nodes"]] == [
+        ("load", 1000, None), ("map", 1000, None), ("load", 1000, 0),
+    ]  # fmt: skip
+    assert [(n["from"], n["to"], n["count"]) for n in made["links"]] == [(0, 1, 1000), (1, 2, 998)]
+
+
+def test_a_long_chain_without_names_is_drawn_in_stretches() -> None:
+    made = _facts(data_flow(_chains(1000, named=False)))
+    assert NODES // 2 <= len(made["nodes"]) <= NODES
+    assert sum(n["members"] for n in made["nodes"]) == 2000
+    # The heaviest stage stands alone; all are in the order of the chain.
+    assert [n["stage"] for n in made["nodes"] if n["label"] == "c*-300"] == [300]
+    assert all(n["again"] is None for n in made["nodes"])
+    assert all(link["from"] + 1 == link["to"] for link in made["links"])
+    assert sum(link["count"] for link in made["links"]) + made["inside"] == 2 * 999
+
+
 def test_a_circle_of_folds_is_drawn_from_left_to_right() -> None:
     tasks = [{"task_id": f"{g}{i}", "group": g} for i in range(4) for g in "ab"]
     deps = [{"task_id": f"b{i}", "depends_on": f"a{i}"} for i in range(4)]

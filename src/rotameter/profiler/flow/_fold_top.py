@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.flow._fold_groups import Groups
+from rotameter.profiler.flow._fold_long import by_name, by_stretch, named_after
 from rotameter.profiler.flow._fold_sets import ranked
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ class Picture:
     labels : list of str
     is_object : ndarray of bool, shape (n_nodes,)
     stage : ndarray of int64, shape (n_nodes,)
-        Of an object: the first stage that makes it, -1 = nobody; of an "other" that had to span
+        Of an object: the first stage that makes it, -1 = nobody; of a bar that had to span
         several stages: -2.
     members : ndarray of int64, shape (n_nodes,)
         Tasks or objects in each.
     fold : ndarray of int64, shape (n_nodes,)
-        The node of :class:`Folded` that it is, -1 for "other".
+        The node of :class:`Folded` that it is, -1 for a bar of several.
     src, dst : ndarray of int64, shape (n_links,)
         Nodes, in the direction in which data (or the dependency) go.
     is_dep : ndarray of bool, shape (n_links,)
@@ -64,15 +65,16 @@ def picture(folded: Folded, n: int) -> Picture:
     is_object = np.arange(folded.n_nodes) >= tasks.n
     stage = np.concatenate([folded.stage, folded.object_stage])
     side = ranked(is_object, stage)
-    kept, merged = _kept(_weight(folded), is_object, side, n)
-    rest = np.where(merged, is_object.astype(np.int64), side)
-    count = folded.n_nodes
-    node = np.where(kept, np.arange(count), count + rest)
+    weight = _weight(folded)
+    node, merged = _bars(folded, weight, is_object, side, stage, n)
     shown, at = np.unique(node, return_inverse=True)
     at = at.ravel()
     groups = Groups(at, len(shown))
-    own = shown < count
-    labels = [folded.label(i) if i < count else "other" for i in shown.tolist()]
+    own = (shown < folded.n_nodes) & (groups.size == 1)
+    labels = [
+        folded.label(i) if own[k] else _named(folded, groups.members(k), weight, merged)
+        for k, i in enumerate(shown.tolist())
+    ]
     size = np.concatenate([tasks.size, objects.size])
     members = np.bincount(at, size, minlength=len(shown)).astype(np.int64)
     edge_n = np.concatenate([folded.edges.n, folded.deps.n])
@@ -100,6 +102,28 @@ def picture(folded: Folded, n: int) -> Picture:
         ops=total(folded.edges.ops),
         busy_s=total(folded.edges.busy_s),
     )
+
+
+def _bars(
+    folded: Folded, weight: Floats, is_object: Mask, side: Codes, stage: Codes, n: int
+) -> tuple[Codes, bool]:
+    """Give the bar of each fold, and whether bars span stages; alone, a fold has its own number."""
+    count = folded.n_nodes
+    kept, merged = _kept(weight, is_object, side, n)
+    if not merged:
+        return np.where(kept, np.arange(count), count + side), False
+    bars = by_name(folded, n)
+    if bars is None:
+        bars = by_stretch(weight, is_object, stage, n)
+    if bars is None:
+        bars = is_object.astype(np.int64)
+    # A bar has the number of its first fold: they come in the order of their stages.
+    _, first, at = np.unique(bars, return_index=True, return_inverse=True)
+    return first[at.ravel()], True
+
+
+def _named(folded: Folded, members: Codes, weight: Floats, merged: bool) -> str:
+    return named_after(folded, members, weight) if merged else "other"
 
 
 def _weight(folded: Folded) -> Floats:

@@ -213,6 +213,9 @@ class Folded:
     def top(self, n: int = 40) -> Picture:
         """Give a picture of at most ``n`` nodes: the largest folds, the rest as "other".
 
+        Where there are too many stages, what has one name is one node, whatever its stage; else
+        the heaviest stages are, and each stretch between them.
+
         Parameters
         ----------
         n : int
