@@ -36,7 +36,7 @@ _NAMES = {
     "wall_s": "time",
 }
 _KINDS = {
-    "upper_bound": "at most so much (page cache, or other tasks of the process, are counted)",
+    "upper_bound": "at most so much (page cache, other tasks or steps at once are counted)",
     "lower_bound": "at least so much",
     "sampled": "sampled: at least so much",
     "estimate": "estimated",

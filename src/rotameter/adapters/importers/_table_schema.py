@@ -44,7 +44,8 @@ def table_of(headers: Sequence[str], asked: str | None = None, name: str = "") -
     """Say which table of the schema these columns are.
 
     A part of the columns is enough for ``tasks`` (with ``task_id`` and a time), for a table that is
-    asked for, or where the file is named as the table is (``workers.csv``). In ``tasks`` a few others that mean nothing to us may stand beside them.
+    asked for, or where the file is named as the table is (``workers.csv``). In ``tasks`` a few
+    others that mean nothing to us may stand beside them.
 
     Examples
     --------

@@ -49,9 +49,12 @@ _WORDS = (
     r"signature|cookie"
 )
 _AFTER = r"(?:[_\-.][A-Za-z0-9_\-.]{0,24}|[0-9]{1,4}|(?-i:[A-Z])[A-Za-z0-9]{0,24})?"
+_REASONS = r"(?:Permission|Access)\ denied|No\ such\ file|(?:Is|Not)\ a\ directory"
+"""What the system says of a file; behind a file's name it is no secret."""
 _NAMED = re.compile(
     rf"""
     (?P<name>(?:{_WORDS}|{_SHORT}){_AFTER}["']?)(?P<sep>\s{{0,3}}(?:=>|:=|=|:)\s{{0,3}})
+    (?!{_REASONS})
     (?P<value>"[^"\n]*"?|'[^'\n]*'?|(?:(?:bearer|basic|digest|token)\s{{1,3}})?[^\s,;&"'()\[\]{{}}<>]+)
     """,
     re.X | re.I,
