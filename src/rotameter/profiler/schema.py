@@ -121,6 +121,8 @@ EVENT_KINDS: dict[str, tuple[str, ...]] = {
     # Where a group of tasks comes from in the user's code.
     "group_origin": ("group", "file", "line", "text", "span", "layer", "count"),
     "setting": ("text", "value"),
+    # Tasks that no worker may take, and what they ask for; 0 = no longer.
+    "unrunnable": ("group", "count", "reason"),
     "tasks_stolen": ("count", "worker"),
     "level_changed": ("worker", "reason", "value"),
     "records_dropped": ("worker", "count"),

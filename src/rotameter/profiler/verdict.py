@@ -24,6 +24,7 @@ from rotameter.profiler.figures import (
 )
 from rotameter.profiler.findings.base import tracing_s
 from rotameter.profiler.gpu import gpu_sentence
+from rotameter.profiler.hang_words import expected_tasks, hang_words
 from rotameter.profiler.open_ends import open_tasks, still_waiting
 from rotameter.profiler.usage import ends, gpu_words, hours, is_job_log, percent, usage
 from rotameter.profiler.view import View, short, view
@@ -259,9 +260,7 @@ def _have(count: int) -> str:
 
 
 def _progress(seen: View) -> str:
-    # What waited when the run ended has no row; how many were submitted is known from the graphs.
-    counts = [event["count"] or 0 for event in seen.events("graph_submitted")]
-    total = max(len(seen.task_ids), sum(counts))
+    total = expected_tasks(seen)
     done = done_tasks(seen)
     begun = len(seen.task_ids)
     said = f"{format_count(done)} of {many(total, 'task')} {were(total)} done"
@@ -283,7 +282,7 @@ def _interrupted(seen: View, run: dict[str, Any]) -> str:
         )
     signal = run.get("signal")
     by = f" by signal {signal}" if signal else ""
-    return f"Run interrupted{by}{after}: {_progress(seen)}."
+    return " ".join([f"Run interrupted{by}{after}: {_progress(seen)}.", *hang_words(seen, run)])
 
 
 def _scheduler_lost(seen: View, event: dict[str, Any]) -> str:

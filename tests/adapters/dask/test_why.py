@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 import pickletools
+import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -12,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rotameter.adapters.dask import why as why_module
 from rotameter.adapters.dask._why_eta import eta
 from rotameter.adapters.dask._why_ship import ByValue
-from rotameter.adapters.dask._why_worker import look, process_state
+from rotameter.adapters.dask._why_worker import _what, look, process_state
 from rotameter.adapters.dask.why import explain
 
 A, B = "tcp://10.0.0.1:4000", "tcp://10.0.0.2:4000"
@@ -317,6 +320,39 @@ def test_a_lock_that_nobody_gives():
     assert codes(explain(shot({"x": {"processing": 3}}, rows))) == {"x": ["lock_wait"]}
 
 
+@pytest.mark.parametrize(
+    ("kind", "leases", "words"),
+    [
+        ("Lock", {"L": {"taken": 1, "most": 1, "waiting": 2}},
+         "wait for the Lock 'L' (1 of 1 taken, 2 wait for it)"),
+        ("Semaphore", {}, "wait for the Semaphore 'L'"),
+        ("Event", {}, "wait for the Event 'L', which nobody has set"),
+        ("Queue", {}, "wait for the Queue 'L', which nobody fills (or empties)"),
+    ],
+)  # fmt: skip
+def test_what_is_waited_for_is_named(kind, leases, words):
+    stuck = answer([("x", "lock")] * 2, {"x": {"executing": 2}})
+    for row in stuck["executing"]:
+        row["on"] = {"kind": kind, "name": "L"}
+    rows = [worker(groups={"x": group(2, 2)}, answer=stuck)]
+    found = explain(shot({"x": {"processing": 2}}, rows, leases=leases))
+    assert words in found.groups[0].text
+    stuck["executing"][0]["on"] = {"kind": kind, "name": "other"}
+    mixed = explain(shot({"x": {"processing": 2}}, rows, leases=leases))
+    assert "a distributed Lock, Event, Queue or Semaphore" in mixed.groups[0].text
+
+
+def test_what_was_not_run_for_a_failure_is_in_a_line():
+    states = {"boom": {"erred": 2}, "after": {"erred": 2}}
+    more = {"failed": {"boom": {"n": 2, "text": "ValueError('x')"}}}
+    found = explain(shot(states, fallen={"after": {"n": 2, "of": "boom"}}, **more))
+    assert found.sentence == (
+        "Nothing is left to do: 0 of 4 tasks done, 2 failed, 2 not run as what they need failed."
+    )
+    assert codes(found) == {"boom": ["failed"], "after": ["failed_dependency"]}
+    assert found.groups[0].text == "is not run, as `boom` failed before it"
+
+
 def test_resources_that_others_use_and_a_worker_that_can_never_run_it():
     busy = answer([("x", None)], {"x": {"executing": 1, "constrained": 4}}, available={"GPU": 0})
     rows = [worker(groups={"x": group(5, 1, need={"GPU": 1})}, answer=busy)]
@@ -414,3 +450,39 @@ def test_the_state_of_a_process():
 
     assert process_state(os.getpid())["state"] in ("R", "S")
     assert process_state(2**22 + 1)["state"] is None
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.04])
+def test_a_closed_port_and_a_silent_one_are_told_apart(monkeypatch, seconds):
+    async def refused(address, timeout, **arguments):
+        await asyncio.sleep(timeout)  # it tries again until then
+        try:
+            raise ConnectionRefusedError(111, "refused")
+        except OSError as error:
+            raise OSError(f"Timed out trying to connect after {timeout} s") from error
+
+    async def silent(address, timeout, **arguments):
+        await asyncio.sleep(60)
+
+    comm = SimpleNamespace(connect=refused)
+    monkeypatch.setattr(why_module, "_distributed", lambda name: comm)
+    with pytest.raises(why_module.NoAnswer, match="connection refused: nothing listens there"):
+        asyncio.run(why_module._why("tcp://127.0.0.1:1", {}, 0.2 + seconds))
+    comm.connect = silent
+    with pytest.raises(why_module.NoAnswer, match="took the connection and says nothing"):
+        asyncio.run(why_module._why("tcp://127.0.0.1:1", {}, 0.2 + seconds))
+
+
+def test_a_thread_says_what_it_waits_for_by_kind_and_name():
+    class Lock:
+        name = "L"
+
+        def acquire(self):
+            return _what(sys._getframe())
+
+    class Plain:
+        def acquire(self):
+            return _what(sys._getframe())
+
+    assert Lock().acquire() == {"kind": "Lock", "name": "L"}
+    assert Plain().acquire() is None

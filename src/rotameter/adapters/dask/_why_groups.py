@@ -156,6 +156,11 @@ def _own(cluster: Cluster, group: str, facts: Mapping[str, Any]) -> list[Reason]
         text = " ".join(str(failed["text"]).split())[:160]
         reason = Reason("failed", f"failed: {text}", advice="see `future.exception()`")
         add_reason(into, reason, int(failed["n"]))
+    if (fallen := shot.get("fallen", {}).get(group)) is not None:
+        of = f"`{fallen['of']}`" if fallen["of"] else "what they need"
+        text = f"is not run, as {of} failed before it"
+        advice = "submit again what failed; these follow it"
+        add_reason(into, Reason("failed_dependency", text, advice=advice), int(fallen["n"]))
     return into
 
 
@@ -168,7 +173,9 @@ def group_reasons(cluster: Cluster) -> tuple[GroupWhy, ...]:
     open_groups = {
         name: facts
         for name, facts in prefixes.items()
-        if any(facts["states"].get(s, 0) for s in _OPEN) or name in cluster.shot["failed"]
+        if any(facts["states"].get(s, 0) for s in _OPEN)
+        or name in cluster.shot["failed"]
+        or name in cluster.shot.get("fallen", {})
     }
     own = {name: _own(cluster, name, facts) for name, facts in open_groups.items()}
     blocked = [r for reasons in own.values() for r in reasons if r.blocking]

@@ -121,17 +121,49 @@ def _nested(row: Row) -> Reason:
     )
 
 
-def _lock(row: Row) -> Reason:
-    where = next((e["where"] for e in row["answer"]["executing"] if e.get("waits")), None)
+def _lock(cluster: Cluster, row: Row) -> Reason:
+    """Say what all running tasks of a worker wait for: kind and name, where there is one only."""
+    waits = [e for e in row["answer"]["executing"] if e.get("waits")]
+    where = next((e["where"] for e in waits), None)
+    found = {(e["on"]["kind"], e["on"]["name"]) for e in waits if e.get("on")}
+    one = next(iter(found)) if len(found) == 1 else None
+    what, advice = "a distributed Lock, Event, Queue or Semaphore that nobody gives", _HOLDER
+    evidence = [Evidence("waits in", where, "", "stack of the worker")]
+    if one is not None:
+        what, advice = _named(one, cluster.shot.get("leases", {}))
+        evidence.append(Evidence("waits for", f"{one[0]} {one[1]!r}", "", "stack of the worker"))
     return Reason(
         "lock_wait",
-        f"all running tasks of worker {label(row)} wait for a distributed Lock, Event, Queue or "
-        "Semaphore that nobody gives",
+        f"all running tasks of worker {label(row)} wait for {what}",
         workers=(str(row["address"]),),
-        evidence=(Evidence("waits in", where, "", "stack of the worker"),),
-        advice="find who holds it; a task that died without releasing it leaves it taken",
+        evidence=tuple(evidence),
+        advice=advice,
         blocking=True,
     )
+
+
+_HOLDER = "find who holds it; a task that died without releasing it leaves it taken"
+
+
+def _named(one: tuple[str, str], leases: Mapping[str, Any]) -> tuple[str, str]:
+    """Word what is waited for, and what to do about it.
+
+    Examples
+    --------
+    >>> _named(("Semaphore", "S"), {"S": {"taken": 2, "most": 2, "waiting": 3}})[0]
+    "the Semaphore 'S' (2 of 2 taken, 3 wait for it)"
+    """
+    kind, name = one
+    what = f"the {kind} {name!r}"
+    if kind == "Event":
+        return f"{what}, which nobody has set", f"find what should call `Event({name!r}).set()`"
+    if kind == "Queue":
+        return f"{what}, which nobody fills (or empties)", "find what should put into it"
+    if (known := leases.get(name)) is not None:
+        waiting = int(known["waiting"])
+        queue = f", {waiting:,} wait{'s' if waiting == 1 else ''} for it" if waiting else ""
+        what += f" ({known['taken']:,} of {known['most']:,} taken{queue})"
+    return what, f"{_HOLDER} (the scheduler does not know whose it is)"
 
 
 def _running(row: Row, group: str, mean_s: float | None) -> Reason:
@@ -261,7 +293,7 @@ def worker_reasons(
     if running and cluster.deadlocked and "client" in waits:
         add_reason(into, _nested(row), running)
     elif running and cluster.locked and "lock" in waits:
-        add_reason(into, _lock(row), running)
+        add_reason(into, _lock(cluster, row), running)
     elif running:
         known = answered(row)
         add_reason(
@@ -292,7 +324,7 @@ def _ready(cluster: Cluster, row: Row) -> Reason:
     if cluster.deadlocked and cluster.all_wait(row, "client"):
         return _nested(row)
     if cluster.locked and cluster.all_wait(row, "lock"):
-        return _lock(row)
+        return _lock(cluster, row)
     if row.get("stalled"):
         return _stalled(row)
     if (odd := at_odds(row)) is not None:

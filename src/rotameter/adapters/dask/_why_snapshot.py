@@ -69,6 +69,24 @@ def _log(scheduler: Any, now: float) -> tuple[dict[Any, float], dict[str, list[f
     return since, finished, None if last is None else max(0.0, now - last)
 
 
+def _leases(scheduler: Any) -> dict[str, dict[str, int]]:
+    """Give for each distributed Lock and Semaphore how many hold it, may, and wait for it.
+
+    Who holds one is on no record: a lease is a random number.
+    """
+    known = scheduler.extensions.get("semaphores")
+    most = dict(getattr(known, "max_leases", None) or {})
+    held, pending = getattr(known, "leases", {}), getattr(known, "metrics", {}).get("pending", {})
+    return {
+        str(name)[:80]: {
+            "taken": len(held.get(name, ())),
+            "most": int(count),
+            "waiting": int(pending.get(name, 0)),
+        }
+        for name, count in list(most.items())[:_ROWS]
+    }
+
+
 def _fits(scheduler: Any, task: Any) -> list[str]:
     """Give the running workers that could take a task, as distributed would choose them."""
     places, hosts = task.worker_restrictions, task.host_restrictions
@@ -126,6 +144,7 @@ def _scan(scheduler: Any, scan_s: float) -> dict[str, Any]:
     waits: dict[str, dict[Any, int]] = {}
     odd: dict[str, dict[str, Any]] = {}
     failed: dict[str, dict[str, Any]] = {}
+    fallen: dict[str, dict[str, Any]] = {}
     wanted: dict[str, int] = {}
     seen = 0
     for task in scheduler.tasks.values():
@@ -147,7 +166,14 @@ def _scan(scheduler: Any, scan_s: float) -> dict[str, Any]:
             if bad:
                 row = odd.setdefault(name, {"n": 0, "what": bad, "key": str(task.key)[:120]})
                 row["n"] += 1
-        elif state == "erred" and task.exception_blame is task:
+        elif state == "erred" and task.exception_blame is not task:
+            blame = task.exception_blame
+            row = fallen.setdefault(
+                str(task.prefix.name),
+                {"n": 0, "of": None if blame is None else str(blame.prefix.name)},
+            )
+            row["n"] += 1
+        elif state == "erred":
             row = failed.setdefault(
                 str(task.prefix.name),
                 {"n": 0, "text": str(getattr(task, "exception_text", ""))[:300]},
@@ -169,6 +195,7 @@ def _scan(scheduler: Any, scan_s: float) -> dict[str, Any]:
         "waits": rows,
         "odd": odd,
         "failed": failed,
+        "fallen": fallen,
         "wanted": wanted,
         "scanned": seen,
         "tasks": len(scheduler.tasks),
@@ -403,6 +430,7 @@ async def snapshot(
         "unrunnable": _unrunnable(scheduler),
         "n_unrunnable": len(scheduler.unrunnable),
         "queued": len(getattr(scheduler, "queued", ())),
+        "leases": _call(lambda: _leases(scheduler), {}),
         "finished": {n: (len(v), max(v), min(v)) for n, v in finished.items()},
         "last_finish_s": last,
         "clients": [(k, max(0.0, now - c.last_seen)) for k, c in scheduler.clients.items()],

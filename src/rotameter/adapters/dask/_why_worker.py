@@ -29,7 +29,7 @@ def _frames(worker: Any) -> dict[Any, dict[str, Any]]:
     out: dict[Any, dict[str, Any]] = {}
     for thread, key in list(getattr(worker, "active_threads", {}).items())[:64]:
         frame = stacks.get(thread)
-        waits, where, depth = None, None, 0
+        waits, where, on, depth = None, None, None, 0
         while frame is not None and depth < 200:
             name = str(frame.f_globals.get("__name__", ""))
             if name.startswith("distributed.worker") and where is None and waits is None:
@@ -38,6 +38,7 @@ def _frames(worker: Any) -> dict[Any, dict[str, Any]]:
                 short = name.rpartition(".")[2]
                 waits = "client" if short == "client" and waits is None else waits
                 waits = "lock" if short in _LOCKS else waits
+                on = (_what(frame) or on) if short in _LOCKS else on
             # The innermost frame of the task itself, below whatever library it calls.
             outside = not name.startswith(("distributed.", "dask.", "threading", "concurrent."))
             if outside and where is None:
@@ -47,8 +48,17 @@ def _frames(worker: Any) -> dict[Any, dict[str, Any]]:
             if name.startswith("distributed.worker"):
                 break
             frame, depth = frame.f_back, depth + 1
-        out[key] = {"where": where, "waits": waits}
+        out[key] = {"where": where, "waits": waits, "on": on}
     return out
+
+
+def _what(frame: Any) -> dict[str, str] | None:
+    """Give the kind and the name of what a method of distributed waits for."""
+    mine = frame.f_locals.get("self")
+    name = getattr(mine, "name", None) or getattr(mine, "names", None)
+    if name is None:
+        return None
+    return {"kind": type(mine).__name__[:40], "name": str(name)[:80]}
 
 
 def _memory(worker: Any) -> dict[str, Any]:
@@ -98,7 +108,7 @@ def look(keys: Any = (), dask_worker: Any = None) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``status``, ``nthreads``, ``executing`` [(key, seconds, where, waits)], ``states`` {key:
+        ``status``, ``nthreads``, ``executing`` [(key, seconds, where, waits, on)], ``states`` {key:
         state or None if unknown here}, counts, memory in bytes, transfers by peer.
     """
     state = dask_worker.state
@@ -115,6 +125,7 @@ def look(keys: Any = (), dask_worker: Any = None) -> dict[str, Any]:
                 "s": None if began is None else max(0.0, now - began),
                 "where": found.get("where"),
                 "waits": found.get("waits"),
+                "on": found.get("on"),
             }
         )
     tasks = state.tasks

@@ -15,6 +15,7 @@ from rotameter.adapters.dask.names import (
     group_of,
     removal_reason,
 )
+from rotameter.adapters.dask.unrunnable import Unrunnable
 from rotameter.profiler.live.recorder import Recorder
 
 __all__ = ["SchedulerEvents"]
@@ -65,6 +66,7 @@ class SchedulerEvents:
         self._started: dict[str, tuple[Any, int]] = {}
         self._unsaid: dict[str, tuple[Any, int, int]] = {}
         deaths.said = self._said
+        self._unrunnable = Unrunnable(scheduler, recorder)
         self._stolen: dict[str, int] = {}
         self._counts: dict[str, float] = {}
 
@@ -221,6 +223,7 @@ class SchedulerEvents:
             if self._counts.get(name) != value:
                 self._counts[name] = value
                 self._samples.add((at_ns, "scheduler", name, float(value), None))
+        self._unrunnable.tick(at_ns)
         stolen, self._stolen = self._stolen, {}
         for worker, count in stolen.items():
             emit(self.recorder, "tasks_stolen", at_ns, subject=worker, worker=worker, count=count)

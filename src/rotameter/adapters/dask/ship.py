@@ -40,6 +40,7 @@ _MODULES = (
     "rotameter.adapters.dask.scheduler_plugin",
     "rotameter.adapters.dask.slots",
     "rotameter.adapters.dask.transport",
+    "rotameter.adapters.dask.unrunnable",
     "rotameter.adapters.dask.worker_attempts",
     "rotameter.adapters.dask.worker_core",
     "rotameter.adapters.dask.worker_flows",

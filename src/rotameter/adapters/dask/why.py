@@ -27,6 +27,10 @@ from rotameter.values import Evidence
 __all__ = ["GroupWhy", "NoAnswer", "Reason", "Why", "explain", "why", "why_at"]
 
 _HERE = "rotameter.adapters.dask"
+_DEEPEST = 16
+
+CONNECT_RATIO = 0.8
+"""Taking a connection may need this part of the time; the rest is for the answer."""
 
 
 class NoAnswer(RotameterError):
@@ -97,12 +101,14 @@ async def _why(
     began = time.perf_counter()
     try:
         # The handshake has no limit of its own: something else, or a stopped scheduler, is there.
-        comm = await asyncio.wait_for(connect(address, timeout=timeout_s, **arguments), timeout_s)
+        # What takes no connection must end before that: it is another fault.
+        reach = connect(address, timeout=CONNECT_RATIO * timeout_s, **arguments)
+        comm = await asyncio.wait_for(reach, timeout_s)
     except Exception as error:
         seconds = time.perf_counter() - began
         if known and seconds > 0.8 * timeout_s:  # a client has been there: it is stopped or busy
             return _no_answer(timeout_s, seconds)
-        text = " ".join(str(error).split())[:160] or "it took the connection and says nothing"
+        text = _unreached(error)
         hint = "check the address (`client.scheduler.address`), TLS and that it runs"
         if isinstance(error, TimeoutError) and not str(error):
             hint = (
@@ -128,6 +134,24 @@ async def _why(
             "(distributed.scheduler.pickle: false)",
         )
     return explain(task.result(), seconds)
+
+
+def _unreached(error: BaseException) -> str:
+    """Say why there is no connection: refused, no answer to the handshake, or as distributed says.
+
+    Examples
+    --------
+    >>> _unreached(TimeoutError())
+    'it took the connection and says nothing'
+    """
+    cause: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if cause is None:
+            break
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused: nothing listens there"
+        cause = cause.__cause__ or cause.__context__
+    return " ".join(str(error).split())[:160] or "it took the connection and says nothing"
 
 
 async def _ask(comm: Any, timeout_s: float) -> Mapping[str, Any]:
@@ -193,12 +217,13 @@ def explain(shot: Mapping[str, Any], seconds: float | None = None) -> Why:
         move = "does" if len(blocked) == 1 else "do"
         when = Eta(reason=f"{names} {move} not move")
     failed = sum(int(row["n"]) for row in shot["failed"].values())
+    fallen = sum(int(row["n"]) for row in shot.get("fallen", {}).values())
     status: Any = "idle" if not unfinished else "running"
     if blocked:
         status = "blocked" if cluster.progressing else "stuck"
     out = _out(cluster) if status == "running" else ""
     return Why(
-        sentence=_sentence(status, groups, done, total, failed, when, out),
+        sentence=_sentence(status, groups, done, total, failed, when, out, fallen),
         status=status,
         eta_s=when.eta_s if unfinished else None,
         eta_interval80_s=when.interval80_s if unfinished else None,
@@ -218,7 +243,12 @@ def _clean(group: GroupWhy) -> GroupWhy:
         return replace(item, value=redact(item.value)) if isinstance(item.value, str) else item
 
     reasons = tuple(
-        replace(r, text=redact(r.text), evidence=tuple(evidence(e) for e in r.evidence))
+        replace(
+            r,
+            text=redact(r.text),
+            advice=redact(r.advice),
+            evidence=tuple(evidence(e) for e in r.evidence),
+        )
         for r in group.reasons
     )
     return replace(group, group=clip(redact(group.group)), reasons=reasons)
@@ -241,10 +271,13 @@ def _sentence(
     failed: int,
     when: Eta,
     out: str = "",
+    fallen: int = 0,
 ) -> str:
     counts = f"{format_count(done)} of {many(total, 'task')} done"
     if failed:
         counts += f", {format_count(failed)} failed"
+    if fallen:
+        counts += f", {format_count(fallen)} not run as what they need failed"
     if status == "idle":
         return f"Nothing is left to do: {counts}." if total else "Nothing to do: no task is known."
     if status == "running":

@@ -1,0 +1,106 @@
+"""What a run that was interrupted hung on: tasks that never started, and since when nothing ran."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rotameter.profiler.open_ends import still_running
+from rotameter.profiler.view import short
+from rotameter.units import format_count, format_seconds, many
+
+if TYPE_CHECKING:
+    from rotameter.profiler.view import View
+
+__all__ = ["expected_tasks", "hang_words", "unrunnable"]
+
+STILL_S, STILL_RATIO = 5.0, 0.1
+"""That nothing ran is told from this length and part of the run on."""
+
+LATE_S = 2.0
+"""That a worker could take a task is told this much after it began, at most."""
+
+_OFFER = "Start workers that offer it, or ask for less."
+
+
+def expected_tasks(seen: View) -> int:
+    """Count the tasks that were submitted: what waited when the run ended has no row."""
+    counts = [event["count"] or 0 for event in seen.events("graph_submitted")]
+    return max(len(seen.task_ids), sum(counts))
+
+
+def unrunnable(seen: View) -> list[tuple[str | None, str, int]]:
+    """Give (group, why, how many) of tasks that no worker could take where the trace ends.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> from rotameter.profiler.view import View
+    >>> event = {"kind": "unrunnable", "at_ns": 1, "group": "g", "count": 2,
+    ...          "reason": "asks for GPU=1, which no worker offers"}
+    >>> unrunnable(View(Trace.from_tables({"events": [event]})))
+    [('g', 'asks for GPU=1, which no worker offers', 2)]
+    """
+    last: dict[tuple[str | None, str], int] = {}
+    for event in sorted(seen.events("unrunnable"), key=lambda event: event["at_s"] or 0.0):
+        at = event["group"], event["reason"] or "no worker may take it"
+        if event["count"] or _began_since(seen, event["group"], event["at_s"]):
+            last[at] = event["count"] or 0
+    return [(group, why, n) for (group, why), n in last.items() if n]
+
+
+def _began_since(seen: View, group: str | None, at_s: float | None) -> bool:
+    """Say whether tasks of a group began about then or later: else they were only given up."""
+    if group not in seen.groups or at_s is None:
+        return False
+    begun = seen.started[seen.group == seen.groups.index(group)]
+    return bool((begun >= at_s - LATE_S).any())
+
+
+def hang_words(seen: View, run: dict[str, Any]) -> list[str]:
+    """Give sentences on what never started and why, and since when nothing ran.
+
+    Parameters
+    ----------
+    seen : View
+    run : dict
+        What the trace says of the run as a whole.
+    """
+    never = expected_tasks(seen) - len(seen.task_ids)
+    said = []
+    stuck = unrunnable(seen)
+    if stuck:
+        group, why, n = max(stuck, key=lambda row: row[2])
+        label = f"`{short(group)}`"  # Where its group comes from may be another line.
+        rest = sum(row[2] for row in stuck) - n
+        more = f"; {format_count(rest)} more could not start either" if rest else ""
+        said.append(f"{many(n, 'task')} never started: {label} {why}{more}.")
+        said += [_OFFER] if why.startswith("asks for") else []
+    elif never > 0:
+        blocked = _last_no_worker(seen)
+        why = f": no worker could take {'it' if never == 1 else 'them'}" if blocked else ""
+        said.append(f"{many(never, 'task')} never started{why}.")
+    still = _still_s(seen, run) if said else None
+    if still is not None:
+        said.append(f"Nothing ran for the last {format_seconds(still)}.")
+    return said
+
+
+def _last_no_worker(seen: View) -> bool:
+    """Say whether the scheduler last counted tasks that no worker could take."""
+    _, at, value = seen.samples("no_worker")
+    known = np.flatnonzero(~np.isnan(at))
+    return bool(known.size and value[known[np.argmax(at[known])]] > 0)
+
+
+def _still_s(seen: View, run: dict[str, Any]) -> float | None:
+    """Give for how long nothing had run when the run ended; None where it is short or unknown."""
+    begun, ended = run.get("started_ns"), run.get("ended_ns")
+    if not isinstance(begun, int) or not isinstance(ended, int) or len(still_running(seen)[0]):
+        return None
+    times = np.concatenate([seen.started, seen.ended])
+    first = (begun - seen.origin_ns) / 1e9
+    last = max(first, float(np.nanmax(times))) if not np.isnan(times).all() else first
+    still = (ended - seen.origin_ns) / 1e9 - last
+    return still if still >= max(STILL_S, STILL_RATIO * (ended - begun) / 1e9) else None

@@ -1,0 +1,54 @@
+"""What an interrupted run hung on: what never started, why, and since when nothing ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rotameter.profiler.diagnose import diagnose
+from rotameter.profiler.trace import Trace
+
+S = 10**9
+ASKS = "asks for GPU=1, which no worker offers"
+
+
+def said(events: list[dict[str, Any]], *, late: float = 0.0, **tables: Any) -> str:
+    """Ten tasks are done at 4 s; an eleventh waits; the run is interrupted at 30 s."""
+    rows = [
+        {"task_id": f"t{n}", "group": "slp", "outcome": "ok", "submitted_ns": S,
+         "started_ns": S + round(late * S), "ended_ns": (4 + late) * S}
+        for n in range(10)
+    ]  # fmt: skip
+    graphs = [{"kind": "graph_submitted", "at_ns": S, "count": 11}]
+    run = {"status": "interrupted", "started_ns": 0, "ended_ns": 30 * S}
+    made = {"tasks": rows, "events": graphs + events, **tables}
+    return diagnose(Trace.from_tables(made, {"engine": "dask", "run": run})).sentence
+
+
+def unrunnable(at: float, count: int) -> dict[str, Any]:
+    row = {"kind": "unrunnable", "at_ns": round(at * S), "group": "slp", "count": count}
+    return row | {"reason": ASKS}
+
+
+def test_why_a_task_never_started_is_told() -> None:
+    # 30 - 4 = 26 s without anything running.
+    assert said([unrunnable(5.0, 1)]) == (
+        "Run interrupted after 30 s: 10 of 11 tasks were done. 1 task never started: `slp` "
+        "asks for GPU=1, which no worker offers. Start workers that offer it, or ask for less. "
+        "Nothing ran for the last 26 s."
+    )
+
+
+def test_a_task_that_was_given_up_at_the_end_is_told_all_the_same() -> None:
+    assert ASKS in said([unrunnable(5.0, 1), unrunnable(29.5, 0)])
+
+
+def test_one_that_got_a_worker_is_not_told() -> None:
+    words = said([unrunnable(1.5, 1), unrunnable(5.0, 0)], late=4.0)
+    assert ASKS not in words
+    assert "1 task never started." in words
+
+
+def test_an_older_trace_says_that_no_worker_could_take_it() -> None:
+    count = {"at_ns": 5 * S, "subject": "scheduler", "metric": "no_worker", "value": 1.0}
+    words = said([], samples=[count])
+    assert "1 task never started: no worker could take it. Nothing ran for the last 26 s." in words
