@@ -454,6 +454,52 @@ def test_a_printed_chart_fits_the_paper(browser: Any, reports: Path) -> None:
         _wait(page, f"{wide} > 900")
 
 
+def test_paper_is_white_also_from_a_dark_screen(browser: Any, reports: Path) -> None:
+    # The part of the timeline that is drawn in colours of a dark screen.
+    lane = """() => {
+        const canvas = document.querySelector('#chart canvas');
+        const copy = document.createElement('canvas');
+        [copy.width, copy.height] = [canvas.width, canvas.height];
+        const context = copy.getContext('2d', {willReadFrequently: true});
+        context.drawImage(canvas, 0, 0);
+        const {data} = context.getImageData(0, 0, copy.width, copy.height);
+        let dark = 0;
+        for (let i = 0; i < data.length; i += 4)
+            if (data[i + 3] && Math.max(data[i], data[i + 1], data[i + 2]) < 80) dark += 1;
+        return dark / (copy.width * copy.height);
+    }"""
+    ink = "getComputedStyle(document.querySelector('[data-chart=waste] .ytick text')).fill"
+    with _opened(browser, (reports / "everything.html").as_uri(), color_scheme="dark") as page:
+        _draw_all(page)
+        dark, light_ink = page.evaluate(lane), page.evaluate(ink)
+        assert dark > 0.02
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print", color_scheme="dark")
+        _wait(page, f"{ink} !== {light_ink!r}")
+        assert page.evaluate(lane) < 0.02
+        page.emulate_media(media="screen", color_scheme="dark")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        _wait(page, f"{ink} === {light_ink!r}")
+        assert page.evaluate(lane) == pytest.approx(dark, abs=0.02)
+        assert page.evaluate("document.documentElement.dataset.theme") is None
+
+
+def test_legends_fit_a_narrow_screen(browser: Any, reports: Path) -> None:
+    narrow = {"width": 400, "height": 740}
+    with _opened(browser, (reports / "everything.html").as_uri(), viewport=narrow) as page:
+        _draw_all(page)
+        page.wait_for_timeout(300)
+        beyond = page.evaluate(
+            """[...document.querySelectorAll('.legendtext')].filter(
+                (text) => text.getBoundingClientRect().right > 400).length"""
+        )
+        bars = page.evaluate(
+            """[...document.querySelectorAll('.legend .scrollbar')].filter(
+                (bar) => bar.getBoundingClientRect().height > 0).length"""
+        )
+        assert (beyond, bars) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("name", "width", "scheme"),
     [

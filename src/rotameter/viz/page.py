@@ -21,6 +21,7 @@ MODULES = (
     "decode.mjs",
     "lod.mjs",
     "timeline.mjs",
+    "names.mjs",
     "figures.mjs",
     "sankey.mjs",
     "charts.mjs",

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { FIGURES, ioFigure, memoryFigure, pathFigure, wasteFigure } from "../../../src/rotameter/viz/assets/charts.mjs";
-import { brief, byteTicks, safe, shorten, sizeText } from "../../../src/rotameter/viz/assets/figures.mjs";
-import { columns, distinct, flowFigure } from "../../../src/rotameter/viz/assets/sankey.mjs";
+import { byteTicks, legendOf, rowAxis, sizeText } from "../../../src/rotameter/viz/assets/figures.mjs";
+import { brief, distinct, safe, shorten } from "../../../src/rotameter/viz/assets/names.mjs";
+import { columns, flowFigure } from "../../../src/rotameter/viz/assets/sankey.mjs";
 
 const theme = new Proxy({ font: "sans", dark: false }, { get: (own, name) => own[name] ?? "#102030" });
 const node = (label, kind, more = {}) => ({ label, kind, stage: 0, members: 3, other: false, again: null, ...more });
@@ -118,7 +119,8 @@ test("the bars of what was held fill a hundred percent", () => {
 });
 
 test("folders and scopes of a name go before its middle", () => {
-  assert.equal(brief("/tmp/x/worker-*", 12), "worker-*");
+  assert.equal(brief("/tmp/x/worker-*", 12), "x/worker-*");
+  assert.equal(brief("/tmp/x/worker-*", 9), "worker-*");
   assert.equal(brief("NFCORE:RNASEQ:ALIGN:SORT", 10), "ALIGN:SORT");
   assert.equal(brief("RNASEQ.ALIGN_STAR.STAR", 8), "STAR");
   assert.equal(brief("sifted.SIFT.txt", 9, "data"), "sifte….txt".slice(0, 6) + "txt");
@@ -162,4 +164,32 @@ test("labels of the drawn flow differ and its tooltips have whole names", () => 
   const shown = data[0].node.label.filter((text) => text);
   assert.equal(new Set(shown).size, shown.length, shown.join(" "));
   assert.ok(data[0].node.customdata[7].replaceAll("<br>", "").startsWith(long));
+});
+
+test("names with room keep all of their parts, others lose folders only as far as needed", () => {
+  const { ticktext } = rowAxis(theme, ["siteA/fit", "siteB/fit", "siteC/fit", "<b>bold</b>"]);
+  assert.deepEqual(ticktext, ["siteA/fit", "siteB/fit", "siteC/fit", "&lt;b&gt;bold&lt;/b&gt;"]);
+  assert.equal(brief("a/very/long/path/to/fit", 15), "long/path/to/fit".slice(5));
+  assert.equal(brief("<b>bold</b>", 34), "<b>bold</b>");
+  // 34 signs: what differs is in front, and the end is all that has room otherwise.
+  const long = ["site1", "site2"].map((site) => `${site}/${"x".repeat(30)}/fit`);
+  const short = rowAxis(theme, long).ticktext;
+  assert.equal(new Set(short).size, 2, short.join(" "));
+  const flow = { nodes: ["A", "B"].flatMap((s) => [node(`site${s}/load`, "tasks", { members: 4 }), node(`site${s}/fit`, "tasks", { members: 4 })]), links: [link(0, 1, null, { dependency: true }), link(2, 3, null, { dependency: true })] };
+  assert.deepEqual(flowFigure(flow, theme).data[0].node.label, ["siteA/load ×4", "siteA/fit ×4", "siteB/load ×4", "siteB/fit ×4"]);
+});
+
+test("a legend has a line for each name that has no room beside another", () => {
+  const names = ["peak: from least to most, the box holds the middle half", "to ask for (see Sizing)"];
+  const wide = legendOf(names, 1200);
+  assert.deepEqual(wide.names, names);
+  assert.equal(wide.height, 21);
+  // 55 signs and 23 at 6.8 px, and twice 48 px for the marks, are 626.4 px in one row.
+  assert.equal(legendOf(names, 637).height, 21);
+  assert.equal(legendOf(names, 636).height, 42);
+  const narrow = legendOf(names, 370);
+  // 304 px at 6.8 px a sign are 44 signs: the first name takes two lines.
+  assert.deepEqual(narrow.names, ["peak: from least to most, the box holds the<br>middle half", "to ask for (see Sizing)"]);
+  assert.equal(narrow.height, 2 * 18 + 3 + 18 + 3);
+  for (const name of narrow.names) for (const line of name.split("<br>")) assert.ok(line.length <= 44);
 });

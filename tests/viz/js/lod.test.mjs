@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { binRow, clamp, heights, paint, spell, taskAt, ticks } from "../../../src/rotameter/viz/assets/lod.mjs";
+import { binRow, channels, clamp, heights, paint, spell, taskAt, ticks } from "../../../src/rotameter/viz/assets/lod.mjs";
 
 // A small generator, so that every run sees the same numbers.
 function random(seed) {
@@ -146,4 +146,9 @@ test("spell writes times as the tables do", () => {
   assert.equal(spell(1.5, 0.5), "1.5 s");
   assert.equal(spell(95.3), "1 min 35 s");
   assert.equal(spell(59.9), "59.9 s");
+});
+
+test("colours of three digits are those of six", () => {
+  assert.deepEqual(channels(" #0072b2"), [0, 0x72, 0xb2]);
+  assert.deepEqual(channels("#eee"), [0xee, 0xee, 0xee]);
 });

@@ -1,6 +1,7 @@
 // Figures for plotly.js from the facts of the page: pure functions, nothing is drawn here.
-import { axis, base, byteTicks, fade, number, percent, rowAxis, safe, shorten, sizeText, tickText, timeUnit } from "./figures.mjs";
+import { axis, base, byteTicks, fade, legendOf, number, percent, rowAxis, sizeText, tickText, timeUnit } from "./figures.mjs";
 import { spell } from "./lod.mjs";
+import { safe, shorten } from "./names.mjs";
 import { flowFigure } from "./sankey.mjs";
 
 const PATH_COLOURS = {
@@ -47,16 +48,17 @@ function pathRows(path) {
 }
 
 // Each row begins where the one above ended; the last one ends at the makespan.
-export function pathFigure(path, theme) {
+export function pathFigure(path, theme, width = 1200) {
   const rows = pathRows(path);
   const [unit, name] = timeUnit(path.makespan_s);
+  const legend = legendOf(path.kinds.map((kind) => `${kind.words} ${percent(kind.ratio)}`), width);
   const traces = new Map(
-    path.kinds.map((kind) => [
+    path.kinds.map((kind, i) => [
       kind.kind,
       {
         type: "bar",
         orientation: "h",
-        name: `${kind.words} ${percent(kind.ratio)}`,
+        name: legend.names[i],
         x: [],
         y: [],
         base: [],
@@ -83,18 +85,17 @@ export function pathFigure(path, theme) {
     }
   });
   const labels = rows.map((row) => (row.group === null ? "other groups, nobody" : row.group));
-  const legends = Math.ceil(traces.size / 3) * 22;
-  const layout = base(theme, 25 * rows.length + 66 + legends, {
+  const layout = base(theme, 25 * rows.length + 66 + legend.height, {
     barmode: "overlay",
-    margin: { l: 8, r: 18, t: 14 + legends, b: 44 },
+    margin: { l: 8, r: 18, t: 14 + legend.height, b: 44 },
     xaxis: axis(theme, { range: [0, (path.makespan_s / unit) * 1.004], title: { text: name, font: { size: 12 } } }),
-    yaxis: rowAxis(theme, labels),
+    yaxis: rowAxis(theme, labels, width),
     showlegend: true,
   });
   return { data: [...traces.values()].map(({ words, ...trace }) => trace), layout };
 }
 
-export function memoryFigure(memory, theme) {
+export function memoryFigure(memory, theme, width = 1200) {
   const groups = memory.groups.filter((g) => g.peak_bytes && g.peak_bytes.max > 0).slice(0, ROWS);
   const at = (name) => groups.map((g) => g.peak_bytes[name]);
   const box = {
@@ -174,20 +175,23 @@ export function memoryFigure(memory, theme) {
   const most = Math.max(...values, 1);
   const log = most / Math.max(Math.min(...values), 1) > 200;
   const least = Math.max(Math.min(...values, ...groups.map((g) => g.peak_bytes.min).filter((v) => v > 0)), 1);
-  const layout = base(theme, 28 * groups.length + 96, {
-    margin: { l: 8, r: 18, t: 40, b: 44 },
+  const named = data.filter((trace) => trace.name);
+  const legend = legendOf(named.map((trace) => trace.name), width);
+  named.forEach((trace, i) => { trace.name = legend.names[i]; });
+  const layout = base(theme, 28 * groups.length + 76 + legend.height, {
+    margin: { l: 8, r: 18, t: 18 + legend.height, b: 44 },
     xaxis: axis(theme, {
       ...byteTicks(log ? least : 0, most, log),
       type: log ? "log" : "linear",
       title: { text: log ? "bytes, each step ten times the one before" : "bytes", font: { size: 12 } },
     }),
-    yaxis: rowAxis(theme, groups.map((g) => (g.group === null ? "no group" : g.group))),
+    yaxis: rowAxis(theme, groups.map((g) => (g.group === null ? "no group" : g.group)), width),
     showlegend: true,
   });
   return { data, layout };
 }
 
-export function ioFigure(io, theme) {
+export function ioFigure(io, theme, width = 1200) {
   const sides = [
     ["read", "Read"],
     ["write", "Written"],
@@ -226,7 +230,7 @@ export function ioFigure(io, theme) {
     const number = i === 0 ? "" : String(i + 1);
     const domain = sides.length === 1 ? [0, 1] : [i * 0.52, i * 0.52 + 0.48];
     layout[`xaxis${number}`] = axis(theme, { domain, anchor: `y${number}`, showgrid: false, zeroline: false, title: { text: unitName, font: { size: 12 } } });
-    layout[`yaxis${number}`] = { ...rowAxis(theme, io.rows.map((row) => row.name)), anchor: `x${number}`, showticklabels: i === 0 };
+    layout[`yaxis${number}`] = { ...rowAxis(theme, io.rows.map((row) => row.name), width), anchor: `x${number}`, showticklabels: i === 0 };
     layout.annotations.push({
       text: `<b>${words}</b> ${sizeText(io.rows.reduce((sum, row) => sum + row[`total_${key}_bytes`], 0))}`,
       x: domain[0], y: 1, xref: "paper", yref: "paper", xanchor: "left", yanchor: "bottom", showarrow: false,
@@ -253,13 +257,14 @@ export function ioFigure(io, theme) {
   return { data, layout };
 }
 
-export function wasteFigure(waste, theme) {
+export function wasteFigure(waste, theme, width = 1200) {
   const accounts = waste.accounts.filter((account) => account.held);
   const words = new Map();
   for (const account of accounts) for (const part of account.parts) words.set(part.part, part.words);
   const order = Object.keys(PART_STYLES).filter((part) => words.has(part));
   for (const part of words.keys()) if (!order.includes(part)) order.push(part);
-  const data = order.map((part) => {
+  const legend = legendOf(order.map((part) => words.get(part)), width);
+  const data = order.map((part, at) => {
     const [colour, shape] = PART_STYLES[part] || ["i0", "-"];
     const rows = accounts.flatMap((account, i) => {
       const found = account.parts.find((p) => p.part === part);
@@ -268,7 +273,7 @@ export function wasteFigure(waste, theme) {
     return {
       type: "bar",
       orientation: "h",
-      name: words.get(part),
+      name: legend.names[at],
       y: rows.map(([, i]) => i),
       x: rows.map(([, , found]) => found.ratio * 100),
       hoverinfo: "text",
@@ -280,13 +285,12 @@ export function wasteFigure(waste, theme) {
       },
     };
   });
-  const legends = Math.ceil(order.length / 3) * 22;
-  const layout = base(theme, 52 * accounts.length + 60 + legends, {
+  const layout = base(theme, 52 * accounts.length + 60 + legend.height, {
     barmode: "stack",
     bargap: 0.4,
-    margin: { l: 8, r: 18, t: 14 + legends, b: 44 },
+    margin: { l: 8, r: 18, t: 14 + legend.height, b: 44 },
     xaxis: axis(theme, { range: [0, 100.4], ticksuffix: " %", title: { text: "of what was held", font: { size: 12 } } }),
-    yaxis: rowAxis(theme, accounts.map((account) => account.name)),
+    yaxis: rowAxis(theme, accounts.map((account) => account.name), width),
     showlegend: true,
   });
   return { data, layout };

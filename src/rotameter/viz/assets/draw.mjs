@@ -3,7 +3,7 @@ import { canDecode, inflate } from "./decode.mjs";
 import { FIGURES } from "./charts.mjs";
 
 const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false, showTips: false };
-const PRINT_WIDTH = 680;
+export const PRINT_WIDTH = 680;
 const COLOURS = ["bg", "surface", "ink", "muted", "line", "strong-line", "lane", "g0", "g1", "g2", "g3", "g4", "g5", "g6", "failed", "i0", "i1", "i2"];
 
 export function themeNow() {
@@ -78,11 +78,16 @@ class Charts {
   }
 
   async draw(node) {
-    const name = node.dataset.chart;
-    const { data, layout } = FIGURES[name](this.facts[name], themeNow(), node.clientWidth || 1200);
-    await this.library.react(node, data, layout, CONFIG);
+    await this.put(node, node.clientWidth || 1200, { autosize: true });
     this.drawn.add(node);
     node.dataset.drawn = "yes";
+  }
+
+  // Names, legends and margins follow the width, so a figure is made anew for each.
+  put(node, width, more) {
+    const name = node.dataset.chart;
+    const { data, layout } = FIGURES[name](this.facts[name], themeNow(), width);
+    return this.library.react(node, data, { ...layout, ...more }, CONFIG);
   }
 
   async redraw() {
@@ -90,7 +95,10 @@ class Charts {
   }
 
   print(width) {
-    for (const node of this.drawn) this.library.relayout(node, width ? { width, autosize: false } : { width: null, autosize: true });
+    for (const node of this.drawn) {
+      if (width) this.put(node, width, { width, autosize: false });
+      else this.draw(node);
+    }
   }
 
   giveUp(error) {
@@ -122,7 +130,13 @@ export function startCharts() {
   charts.watch = () => {
     for (const node of nodes) near.observe(node);
   };
-  addEventListener("beforeprint", () => charts.print(PRINT_WIDTH));
-  addEventListener("afterprint", () => charts.print(null));
+  let size = innerWidth;
+  let later = 0;
+  addEventListener("resize", () => {
+    if (innerWidth === size) return;
+    size = innerWidth;
+    clearTimeout(later);
+    later = setTimeout(() => charts.redraw(), 150);
+  });
   return charts;
 }

@@ -1,26 +1,6 @@
-// What the figures share: names, numbers, axes.
-
-// Plotly reads tags and entities in text: names stay what they are.
-export function safe(text) {
-  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-}
-
-export function shorten(text, limit) {
-  const all = [...String(text)];
-  if (all.length <= limit) return all.join("");
-  const tail = Math.max(1, Math.floor(limit / 3));
-  return `${all.slice(0, limit - 1 - tail).join("")}…${all.slice(-tail).join("")}`;
-}
-
-// The end of a name that is made of parts tells most: folders and scopes go first, then the middle.
-export function brief(label, limit, kind = "tasks") {
-  let name = label.replace(/^.*\/(?=[^/]{2})/, "");
-  const scope = /^[A-Za-z_]\w*[:.]+(?=[A-Za-z_])/;
-  // Scopes of words, not a file's name with its endings.
-  const scoped = /^(?:[A-Za-z_]\w*[:.]+)+(?:[A-Za-z_]\w{4,}|[A-Z_]{2}\w*)$/.test(name);
-  while (kind === "tasks" && scoped && [...name].length > limit && scope.test(name)) name = name.replace(scope, "");
-  return shorten(name, limit);
-}
+// What the figures share: numbers, axes, legends.
+import { channels } from "./lod.mjs";
+import { distinct, safe } from "./names.mjs";
 
 export function sizeText(bytes) {
   const units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
@@ -70,8 +50,7 @@ export function number(value) {
 }
 
 export function fade(hex, alpha) {
-  const value = parseInt(hex.slice(1), 16);
-  return `rgba(${value >> 16},${(value >> 8) & 255},${value & 255},${alpha})`;
+  return `rgba(${channels(hex).join(",")},${alpha})`;
 }
 
 export function timeUnit(seconds) {
@@ -89,10 +68,33 @@ export function base(theme, height, more = {}) {
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: theme.font, size: 12.5, color: theme.ink },
     hoverlabel: { bgcolor: theme.ink, bordercolor: theme.ink, font: { color: theme.bg, size: 12.5 }, align: "left" },
-    legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", font: { size: 12.5 }, traceorder: "normal", itemclick: false, itemdoubleclick: false },
+    legend: { orientation: "h", xref: "container", yref: "container", x: 0, y: 1, maxheight: 2000, yanchor: "top", font: { size: 12.5 }, traceorder: "normal", itemclick: false, itemdoubleclick: false },
     dragmode: false,
     ...more,
   };
+}
+
+// Names of a legend as they fit a width, and the height that they take: plotly sets them in columns
+// as wide as the widest, where one row does not hold them.
+export function legendOf(names, width) {
+  const room = Math.max(Math.floor((width - 66) / 6.8), 12);
+  const texts = names.map((name) => {
+    const lines = [""];
+    for (const word of name.split(" ")) {
+      const line = lines[lines.length - 1];
+      if (line && line.length + 1 + word.length > room) lines.push(word);
+      else lines[lines.length - 1] = line ? `${line} ${word}` : word;
+    }
+    return lines;
+  });
+  const wide = texts.map((lines) => Math.max(...lines.map((line) => line.length)) * 6.8 + 48);
+  const fits = wide.reduce((sum, one) => sum + one, 0) <= width - 10;
+  const each = fits ? texts.length : Math.max(1, Math.floor((width - 10) / Math.max(...wide, 1)));
+  let height = 0;
+  for (let i = 0; i < texts.length; i += Math.max(each, 1)) {
+    height += 3 + 18 * Math.max(...texts.slice(i, i + each).map((lines) => lines.length));
+  }
+  return { names: texts.map((lines) => lines.join("<br>")), height };
 }
 
 export function axis(theme, more = {}) {
@@ -108,11 +110,13 @@ export function axis(theme, more = {}) {
 }
 
 // Rows from top to bottom, told apart by number, since two may have the same name.
-export function rowAxis(theme, labels) {
+export function rowAxis(theme, labels, width = 1200) {
+  const limit = Math.max(Math.min(Math.floor(width / 16), 34), 12);
+  const short = distinct(labels.map((label) => ({ label, limit, kind: "tasks" })));
   return axis(theme, {
     tickmode: "array",
     tickvals: labels.map((_, i) => i),
-    ticktext: labels.map((label) => safe(brief(label, 34))),
+    ticktext: short.map(safe),
     tickfont: { size: 12, color: theme.ink },
     range: [labels.length - 0.5, -0.5],
     showgrid: false,

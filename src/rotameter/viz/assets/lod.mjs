@@ -142,3 +142,10 @@ export function spell(value, step = 0) {
   if (size >= 1e-3) return by(1e-3, "ms");
   return by(1e-6, "µs");
 }
+
+// Red, green and blue of a colour such as #0072b2 or #eee.
+export function channels(hex) {
+  const digits = hex.trim().slice(1);
+  const full = digits.length < 6 ? [...digits].map((digit) => digit + digit).join("") : digits;
+  return [0, 2, 4].map((at) => parseInt(full.slice(at, at + 2), 16));
+}

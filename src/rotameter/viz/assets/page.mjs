@@ -1,5 +1,5 @@
 // The page itself: theme, copy buttons, then the charts and the timeline.
-import { startCharts } from "./draw.mjs";
+import { PRINT_WIDTH, startCharts } from "./draw.mjs";
 import { startTimeline } from "./timeline.mjs";
 
 function startTheme(onChange) {
@@ -62,6 +62,26 @@ function openTarget() {
   if (holder) holder.open = true;
 }
 
+// Paper is white: what is drawn in the colours of a dark screen is drawn again for it.
+function startPrint(redraw) {
+  const root = document.documentElement;
+  let before = null;
+  addEventListener("beforeprint", () => {
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    if (before !== null) return;
+    before = root.dataset.theme || "";
+    root.dataset.theme = "light";
+    redraw(PRINT_WIDTH);
+  });
+  addEventListener("afterprint", () => {
+    if (before === null) return;
+    if (before) root.dataset.theme = before;
+    else delete root.dataset.theme;
+    before = null;
+    redraw(null);
+  });
+}
+
 async function start() {
   let chart = null;
   const still = document.getElementById("chart-static");
@@ -74,8 +94,9 @@ async function start() {
   startCopy();
   openTarget();
   addEventListener("hashchange", openTarget);
-  addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("details")) details.open = true;
+  startPrint((width) => {
+    if (chart) chart.redraw();
+    if (charts) charts.print(width);
   });
   try {
     chart = await startTimeline(document.getElementById("chart"));

@@ -1,5 +1,6 @@
 // The data flow as a figure: bars of tasks and data, links from left to right.
-import { base, brief, fade, safe, shorten, sizeText } from "./figures.mjs";
+import { base, fade, sizeText } from "./figures.mjs";
+import { distinct, safe, shorten } from "./names.mjs";
 import { spell } from "./lod.mjs";
 
 // Dependencies between parts that data go between are in the picture already.
@@ -36,55 +37,6 @@ export function columns(flow) {
   const last = Math.max(...column, 1);
   const leads = new Set(flow.links.map((link) => link.from));
   return { last, at: column.map((c, i) => (leads.has(i) ? c : last)) };
-}
-
-// What all names begin with: up to a joint between their parts, else as far as it goes.
-function beginnings(names) {
-  let same = 0;
-  while (names.every((name) => same < name.length - 1 && name[same] === names[0][same])) same += 1;
-  const joint = Math.max(...[..."_-./: "].map((sign) => names[0].lastIndexOf(sign, same - 1))) + 1;
-  return [...new Set([joint, same])].filter((length) => length > 0);
-}
-
-// Names as far as there is room, with a number that no other one of `taken` has.
-function numbered(items, taken) {
-  const number = new Map();
-  const used = new Set(taken);
-  return items.map(([i, { label, limit }]) => {
-    const text = (n) => `${[...label].slice(0, Math.max(limit - 2 - String(n).length, 1)).join("")}… ${n}`;
-    if (!number.has(label)) {
-      let n = 1;
-      while (used.has(text(n))) n += 1;
-      number.set(label, text(n));
-      used.add(text(n));
-    }
-    return [i, number.get(label)];
-  });
-}
-
-// Short names, each within its limit. Different names that would read the same lose what they
-// have in common first; where they still read the same they are numbered.
-export function distinct(items) {
-  const short = items.map(({ label, limit, kind }) => brief(label, limit, kind));
-  const alike = new Map();
-  short.forEach((text, i) => alike.set(text, [...(alike.get(text) || []), i]));
-  const taken = new Set(short);
-  for (const [text, places] of alike) {
-    const names = [...new Set(places.map((i) => items[i].label))];
-    if (names.length < 2 || text === "") continue;
-    const cut = (length) => new Map(places.map((i) => [i, shorten(`…${items[i].label.slice(length)}`, items[i].limit)]));
-    const tells = (made) => {
-      const of = new Map();
-      for (const [i, name] of made) of.set(name, new Set(of.get(name)).add(items[i].label));
-      return [...of].every(([name, labels]) => labels.size === 1 && !taken.has(name));
-    };
-    const made = beginnings(names).map(cut).find(tells) || numbered(places.map((i) => [i, items[i]]), taken);
-    for (const [i, name] of made) {
-      short[i] = name;
-      taken.add(name);
-    }
-  }
-  return short;
 }
 
 // Labels as long as their column has room.

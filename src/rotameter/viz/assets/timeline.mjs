@@ -1,6 +1,6 @@
 // The timeline's canvas: draws, zooms, tells what is under the pointer.
 import { canDecode, restoreTimes, unpack, unpackNames } from "./decode.mjs";
-import { clamp, paint, spell, taskAt, ticks } from "./lod.mjs";
+import { channels, clamp, paint, spell, taskAt, ticks } from "./lod.mjs";
 
 const EDGES_BELOW = 2000; // attempts in view: below, each one's start is drawn
 const STATES = ["", "did not succeed", "has no recorded end"];
@@ -15,10 +15,9 @@ async function load(data) {
 }
 
 function colour(name) {
-  const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const hex = parseInt(text.slice(1), 16);
+  const [red, green, blue] = channels(css(name));
   // Canvas pixels are stored as ABGR on little-endian machines.
-  return ((255 << 24) | ((hex & 255) << 16) | (hex & 0xff00) | (hex >> 16)) >>> 0;
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
 function css(name) {
