@@ -54,7 +54,10 @@ def test_the_total_is_the_sum_of_its_parts_laws() -> None:
 
 def test_the_time_of_the_run_is_the_sum_of_what_it_waited_for() -> None:
     found = scaling([run(k) for k in (1, 2, 4, 8)])
-    assert "run time: makespan_s = reduce + map" in found.to_text(16)
+    text = found.to_text(16).splitlines()
+    assert text[1].startswith("  run time: makespan_s = reduce + map; total 3 min ")
+    # What it is made of does not push the other laws off the page.
+    assert text[-2].startswith("  map on the critical path: makespan_s = ")
     (time,) = found.of("makespan_s", "run")
     # By hand at 16: 16·16 tasks on 4 slots are 64 s, and 128 s.
     ahead = time.predict_total(16)

@@ -182,9 +182,7 @@ def wildcard_rule(
     )
 
 
-def _conditions(
-    tree: Any, at: NDArray[np.float32], levels: Sequence[int]
-) -> dict[int, set[int]]:
+def _conditions(tree: Any, at: NDArray[np.float32], levels: Sequence[int]) -> dict[int, set[int]]:
     """Give knob → values of the leaf of one configuration; knobs that may take all are left out."""
     allowed = _allowed(tree, at, levels)
     return {k: v for k, v in enumerate(allowed) if len(v) < levels[k]}
