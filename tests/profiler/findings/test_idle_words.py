@@ -188,3 +188,27 @@ def test_what_stood_behind_one_that_ran_alone_holds_nothing_up(made_run: Make, m
     trace = run.trace()
     finding = only(Advisor().check(trace, Tools(replay=Replayer(trace))))
     assert finding.cost_s == pytest.approx(1.5, rel=0.06)
+
+
+def test_the_time_of_killed_jobs_is_no_narrow_step(made_run: Make) -> None:
+    """Two of four jobs end well after 50 min; two run on and are killed at their limit, 1 h."""
+    run = made_run(workers=1, threads=4, engine="slurm")
+    for k in range(4):
+        more = {"outcome": "timeout"} if k < 2 else {}
+        run.task(f"j{k}", "sim", "w0", 0.0, 3600.0 if k < 2 else 3000.0, ready=0.0, **more)
+    assert Advisor().check(run.trace(), Tools()) == []
+
+
+def test_splitting_each_step_of_a_chain_is_an_ideal(made_run: Make) -> None:
+    """By hand: ten steps of 10 s one after another; in four pieces each they take 25 s."""
+    run = made_run(workers=4, threads=1, engine="table")
+    for k in range(10):
+        run.task(f"t{k}", f"g{k}", f"w{k % 4}", 10.0 * k, 10.0)
+        if k:
+            run.tables["deps"].append({"task_id": f"t{k}", "depends_on": f"t{k - 1}"})
+    trace = run.trace()
+    finding = only(Advisor().check(trace, Tools(replay=Replayer(trace))))
+    assert finding.cost_s == pytest.approx(75.0)
+    assert finding.cost_s_interval80 == (0.0, pytest.approx(75.0))
+    assert finding.cost_how.startswith("at most, if what ran alone were split")
+    assert "at most that is saved, if each of them can be split into 4 tasks" in finding.advice

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.uneven_workers import Advisor
 from rotameter.profiler.replaying.savings import Replayer
@@ -113,3 +114,46 @@ def test_tasks_that_take_no_time_have_no_say(made_run: Make) -> None:
         worker, took = ("w0", 0.001) if number % 2 else ("w1", 0.002)
         run.task(f"n{number}", "note", worker, 10.0 + 0.01 * number, took, cpu_s=took, ready=10.0)
     assert [f.kind for f in check(run.trace())] == ["uneven_workers"]
+
+
+def placed(made_run: Make, workers: int, each: int, *, submitted: bool) -> Any:
+    """Each worker has ``each`` tasks of 1 s of its own beforehand; w1 takes 3 s for each."""
+    run = made_run(workers=workers, threads=1, engine="table")
+    for worker in range(workers):
+        for number in range(each):
+            long = 3.0 if worker == 1 else 1.0
+            at = (long + 0.01 * worker) * number
+            run.task(f"m-{worker}-{number}", "map", f"w{worker}", at, long + 0.01 * worker, ready=0)
+    if not submitted:
+        for row in run.tables["tasks"]:
+            row["submitted_ns"] = row["ready_ns"] = None
+    return run
+
+
+@pytest.mark.parametrize("submitted", [True, False])
+@pytest.mark.parametrize(("workers", "each"), [(4, 10), (2, 12), (8, 12)])
+def test_tasks_that_had_their_workers_beforehand_keep_them(
+    made_run: Make, workers: int, each: int, submitted: bool
+) -> None:
+    """By hand: the slow one ends after 3.01 s a task, all others after about 1 s a task."""
+    (finding,) = check(placed(made_run, workers, each, submitted=submitted).trace())
+    truth = 3.01 * each - (1.0 + 0.01 * (workers - 1)) * each
+    assert finding.cost_s == pytest.approx(truth, rel=0.05)
+    low, high = finding.cost_s_interval80
+    assert low <= truth <= high
+    assert "each task had stayed where it ran" in finding.cost_how
+
+
+def test_tasks_of_a_work_queue_go_to_any_free_worker(made_run: Make) -> None:
+    """By hand: 60 tasks of 1 s on four workers take 15 s; with w0 at a third of the speed 18 s."""
+    run = made_run(workers=4, threads=1, engine="table")
+    run.slowness["w0"] = 3.0
+    run.step("map", [1.0] * 60)
+    (finding,) = check(run.trace())
+    assert finding.cost_s == pytest.approx(3.0, abs=0.1)
+    assert "gone to whichever worker was free" in finding.cost_how
+
+
+def test_a_slow_workers_last_tasks_are_no_narrow_step(made_run: Make) -> None:
+    found = diagnose(placed(made_run, 2, 12, submitted=True).trace()).findings
+    assert [finding.kind for finding in found] == ["uneven_workers"]

@@ -56,3 +56,32 @@ def test_what_would_never_end_prices_nothing() -> None:
     saving = replayer.saving(Circle())
     assert saving.mid_s is None
     assert "never end" in saving.how
+
+
+def lanes(rows: list[tuple[str, str, float, float]], engine: str = "table") -> Model:
+    """Attempts of which nothing but worker, group, start and end is known."""
+    tasks = [
+        {"task_id": f"t{k}", "group": group, "worker": worker, "outcome": "ok",
+         "started_ns": round(start * SECOND), "ended_ns": round(end * SECOND)}
+        for k, (worker, group, start, end) in enumerate(rows)
+    ]  # fmt: skip
+    made = Model.from_trace(Trace.from_tables({"tasks": tasks}, {"engine": engine}))
+    assert made is not None
+    return made
+
+
+def test_a_start_at_an_end_on_the_same_worker_waited_for_that_core() -> None:
+    rows = [("w0", "a", k, k + 1.0) for k in range(6)]
+    rows += [("w1", "a", 3.3 * k, 3.3 * (k + 1)) for k in range(6)]
+    assert int(lanes(rows).gate.sum()) == 1
+    # What a program calls itself, it calls when the call before is over.
+    assert int(lanes(rows, "python").gate.sum()) > 1
+
+
+def test_steps_that_begin_together_were_handed_over_then() -> None:
+    """Three steps of two tasks, each after the longer one of the step before."""
+    rows = [(f"w{k}", "a", 2.0 * step, 2.0 * step + 1 + k) for step in range(3) for k in range(2)]
+    assert int(lanes(rows).gate.sum()) == 3
+    # A new kind of task on one worker alone is the program's next step.
+    rows = [("w0", "a", 0.0, 1.0), ("w1", "a", 0.0, 0.5), ("w0", "b", 1.0, 2.0)]
+    assert int(lanes(rows).gate.sum()) == 2

@@ -17,6 +17,7 @@ from rotameter.profiler.findings.base import (
     worth_saying,
 )
 from rotameter.profiler.findings.large_graph import shipments
+from rotameter.profiler.findings.uneven_workers import slow_workers
 from rotameter.profiler.occupancy import Timeline, timeline
 from rotameter.profiler.replaying.changes import Cap, Scale, Split
 from rotameter.profiler.view import View, is_dask, view
@@ -40,6 +41,9 @@ SIDE_BY_SIDE = 0.75
 
 STOOD_S, STOOD_TIMES = 0.2, 3.0
 """What is ready this long, and several times as long as it takes, stands behind another."""
+
+ONE_STEP = 0.3
+"""Where no group ran for this part of the time, there is no step to split: there is a chain."""
 
 SHIPPED_S = 1.0
 """After a graph full of data has come, its first tasks still have to travel and be unpacked."""
@@ -90,6 +94,8 @@ class Advisor:
                 f"{_who(seen, groups)}"
             )
         advice, change = _advice(seen, [g for g, _ in groups], gaps=gaps > idle)
+        if _chain(groups) and gaps <= idle:
+            advice, change = _for_a_chain(len(groups), slots), None
         return Finding(
             code="RM107",
             kind="idle_parallelism",
@@ -125,6 +131,7 @@ def _cost(
             seen.ran
             & ~outliers(seen)
             & ~long_ones(seen, comparable(seen))
+            & ~seen.lost
             & (inside >= 0.5 * seen.wall)
             & (seen.wall > 0)
         )
@@ -141,6 +148,7 @@ def _cost(
     if gaps:
         changes.append(Scale(None, "gap", 0.0))
     bound_how = f"idle core time over {format_number(slots)} cores, if the same work spread evenly"
+    least = 0.0 if _chain(_alone(seen, line, narrow)) else 0.3
     if not changes:
         return at_most(seen, bound_s, bound_how)
     words = ["what ran alone were split into as many pieces as there are cores"] * int(rows.any())
@@ -151,16 +159,17 @@ def _cost(
         *changes,
         bound_s=bound_s,
         bound_how=bound_how,
-        how=f"as if {' and '.join(words)}",
+        how=f"at most, if {' and '.join(words)}",
         most_s=bound_s,
-        widen=(0.3, 1.0),
+        widen=(least, 1.0),
     )
 
 
 def _long(seen: View) -> Mask:
     """Say which attempts are long while their mates, who ran side by side, are done.
 
-    What waits for them is a straggler's loss. Of a chain every link is one that all wait for.
+    What waits for them is a straggler's loss, or a slow worker's. Of a chain every link is one that
+    all wait for.
     """
     if "long for idle" in seen.memo:
         kept: Mask = seen.memo["long for idle"]
@@ -174,7 +183,8 @@ def _long(seen: View) -> Mask:
     beside[1:] = (group[1:] == group[:-1]) & (seen.started[rows][1:] < latest[:-1] - 1e-3)
     count = np.bincount(group, minlength=len(seen.groups) + 1)
     wide = np.bincount(group[beside], minlength=len(count)) >= 0.34 * count
-    made: Mask = (outliers(seen) | long_ones(seen, comparable(seen))) & wide[seen.group]
+    slow = slow_workers(seen).is_[seen.worker]
+    made: Mask = (outliers(seen) | long_ones(seen, comparable(seen)) | slow) & wide[seen.group]
     seen.memo["long for idle"] = made
     return made
 
@@ -193,9 +203,14 @@ def _who(seen: View, groups: list[tuple[int, float]]) -> str:
     first, share = groups[0]
     if len(groups) == 1 or share >= 0.95:
         return f": {seen.label(first)} ran"
-    if share >= 0.3:
+    if not _chain(groups):
         return f": {seen.label(first)} ran {share:.0%} of it"
     return f": {len(groups)} groups ran, {seen.label(first)} most ({share:.0%})"
+
+
+def _chain(groups: list[tuple[int, float]]) -> bool:
+    """Say whether many groups ran in that time, none of them for a good part of it."""
+    return bool(groups) and groups[0][1] < ONE_STEP
 
 
 def _of_a_collection(seen: View, groups: list[int]) -> bool:
@@ -243,6 +258,14 @@ def _advice(seen: View, groups: list[int], *, gaps: bool) -> tuple[str, str | No
     )
 
 
+def _for_a_chain(count: int, slots: float) -> str:
+    return (
+        f"{count} groups ran one after another: at most that is saved, if each of them can be "
+        f"split into {format_number(max(2.0, slots))} tasks. Overlap them with other work, or use "
+        "fewer cores."
+    )
+
+
 def _waits(cpu_s: Floats, wall_s: Floats) -> bool:
     """Say whether tasks spent most of their time waiting; not where CPU time is not known."""
     known = ~np.isnan(cpu_s) & ~np.isnan(wall_s)
@@ -285,7 +308,8 @@ def _masks(seen: View, line: Timeline) -> tuple[Mask, Mask]:
         away = made.rounds.away if made.rounds else ()
         spans = np.array([(made.last_s, made.sent_s + SHIPPED_S), *away])
         calm &= line.count(spans[:, 0] - 1e-9, spans[:, 1]) < 0.5
-    long = _long(seen)
+    # What was lost is found as that: its work is no narrow step.
+    long = _long(seen) | (seen.ran & seen.lost)
     normal = line.running - line.count(seen.started[long], seen.ended[long])
     some = calm & (normal > 0.5) & (free > 0.5)
     full = held | (free < 0.5) | (line.waiting > 0.5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
     from rotameter.profiler.replaying.changes import Change
+    from rotameter.profiler.replaying.model import Model
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Codes, Floats, Mask
 
@@ -32,6 +33,33 @@ CPU_AND_WALL = 1.2
 """Where its tasks take more CPU time, they must take longer too, by this."""
 LIVED_RATIO = 0.5
 """A worker that lived a smaller part of the run than this is not compared: it was starting up."""
+FIXED_RATIO = 0.25
+"""Where tasks that went to any free core would have made the run shorter by this, they did not."""
+LEAST_OFF = (0.97, 1.03)
+"""No run is repeated more exactly than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """All tasks run where they ran, or all of them wherever a core is free.
+
+    A replay takes the record's word for each task: those that waited for their own worker while
+    another idled had to run there, the others went where a core was free. For another speed of a
+    worker that is a mix that no engine makes.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.replaying.model import make_model
+    >>> Placement(fixed=True).apply(make_model([1.0], home=[0])).pinned.tolist()
+    [True]
+    """
+
+    fixed: bool
+
+    def apply(self, model: Model) -> Model:
+        """Give the model with the change."""
+        pinned = (model.home >= 0) & ~model.gate & self.fixed
+        return replace(model, pinned=np.asarray(pinned))
 
 
 class Advisor:
@@ -106,14 +134,34 @@ class Advisor:
         change: Change = Cap(mine, "wall", slow.usual_s[seen.group])
         if speed < 1.0 / SLOW_RATIO:
             change = Speed(name, 1.0 / speed)
+        placement = _placement(tools)
+        went = "stayed where it ran" if placement.fixed else "gone to whichever worker was free"
         return by_replay(
             seen,
             tools,
+            placement,
             change,
+            base=(placement,) if placement.fixed else (),
             bound_s=excess_s / max(1.0, seen.slots or 1.0),
             bound_how="its extra time over all cores",
-            how="as if it were as fast as the others",
+            how=f"as if it were as fast as the others, and each task had {went}",
+            widen=LEAST_OFF,
         )
+
+
+def _placement(tools: Tools) -> Placement:
+    """Say whether the run's tasks had their workers beforehand, or went to whichever was free.
+
+    Tasks that go to any free core give the record back if that is how they went; else the run
+    would have been far shorter, and they had their places.
+    """
+    done = tools.replay.replay if tools.replay is not None else None
+    if tools.replay is None or done is None:
+        return Placement(fixed=False)
+    loose_s = tools.replay.makespan(Placement(fixed=False))
+    return Placement(
+        fixed=loose_s is None or loose_s < (1.0 - FIXED_RATIO) * done.schedule.makespan_s
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,6 +27,8 @@ SERIAL_S = 0.005
 FOLLOWS_S = 0.05
 """A submission this soon after a result's end may have waited for it."""
 SLACK_S = 0.001
+LANE_S = 0.02
+"""A start this soon after an end on the same worker waited for that core."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +124,11 @@ def _when(seen: View, rows: Codes, begun: Floats, edges: Edges, origin: float) -
         has[edges[0]] = True
         fill = np.fmin(seen.ready[rows] - origin, begun)
         fill = np.where(np.isnan(fill), begun, fill)
-        when = np.where(blank & ~has, fill, when)
+        bare = blank & ~has
+        when = np.where(bare, fill, when)
+        bare &= np.isnan(seen.ready[rows])
+        if bare.any() and not (is_dask(seen.meta) or plain_python(seen.meta)):
+            when = _as_lanes(seen, rows, when, begun, (seen.ended[rows] - origin), bare)
     when = np.minimum(when, begun)
     if is_dask(seen.meta) or plain_python(seen.meta):
         return when
@@ -131,6 +137,51 @@ def _when(seen: View, rows: Codes, begun: Floats, edges: Edges, origin: float) -
     np.maximum.at(last, edges[0], (seen.ended[rows] - origin)[edges[1]])
     follows = (when >= last - SLACK_S) & (when <= last + FOLLOWS_S)
     return np.where(follows, np.nan, when)
+
+
+def _as_lanes(
+    seen: View, rows: Codes, when: Floats, begun: Floats, ended: Floats, bare: Mask
+) -> Floats:
+    """Take starts that follow an end on the same worker for waits for that core.
+
+    Nothing says when those were handed over: as they began when a core came free, it was as early
+    as what ran on that core before. What begins where nothing else ran was handed over then, unless
+    it is more of the same on one core alone: a program's next step begins like that.
+    """
+    order = np.argsort(ended, kind="stable")
+    ends = ended[order]
+    # How many began before each start and ended after it: the run went on meanwhile.
+    going = np.searchsorted(begun, begun - SLACK_S, side="left") - np.searchsorted(
+        ends, begun + SLACK_S, side="right"
+    )
+    beside = np.searchsorted(begun, begun + LANE_S, side="right") - np.searchsorted(
+        begun, begun - LANE_S, side="left"
+    )
+    group, worker = seen.group[rows], seen.worker[rows]
+    alone = (going < 1) & (beside == 1) & _not_first(group)
+    follows = bare & (worker >= 0) & ((going >= 1) | alone)
+    free: dict[int, list[int]] = {}
+    at = 0
+    made = when.copy()
+    for node in np.flatnonzero(worker >= 0).tolist():
+        while at < len(ends) and ends[at] <= begun[node] + SLACK_S:
+            one = int(order[at])
+            free.setdefault(int(worker[one]), []).append(one)
+            at += 1
+        lane = free.get(int(worker[node]))
+        if not lane:
+            continue
+        before = lane.pop()
+        if follows[node] and bare[before] and begun[node] - ended[before] <= LANE_S:
+            made[node] = made[before]
+    return made
+
+
+def _not_first(group: Codes) -> Mask:
+    """Say which attempts, in order of their start, are not the first of their group."""
+    first = np.zeros(len(group), dtype=bool)
+    first[np.unique(group, return_index=True)[1]] = True
+    return np.asarray(~first & (group >= 0))
 
 
 def _batches(seen: View, rows: Codes, when: Floats, begun: Floats) -> tuple[Codes, Floats]:

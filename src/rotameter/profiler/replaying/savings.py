@@ -283,8 +283,9 @@ def _same_nodes(model: Model, other: Model) -> bool:
 def _strata(model: Model, other: Model) -> Codes:
     """Give each node the number of a set of nodes that may stand for each other.
 
-    They are of one group, all of them changed or none, and all of them far longer than usual or
-    none: what a change is about stays what it is, and a straggler is not drawn away.
+    They are of one group, of workers as fast, all of them changed or none, and all of them far
+    longer than usual or none: what a change is about stays what it is, and a straggler is not drawn
+    away.
     """
     touched = np.asarray((model.parts_s != other.parts_s).any(axis=1) & ~model.gate)
     wall = model.wall_s
@@ -295,7 +296,10 @@ def _strata(model: Model, other: Model) -> Codes:
     some = np.bincount(key[touched] + 1, minlength=n + 1) > 0
     rest = np.bincount(key[~touched] + 1, minlength=n + 1) > 0
     mixed = touched & (some & rest)[key + 1]
-    return np.asarray(np.where(key >= 0, key + n * mixed + 2 * n * long, -1))
+    at = (model.home >= 0) & (model.home < len(model.workers))
+    was = np.array([w.was_ratio for w in model.workers] or [1.0])
+    pace = np.unique(np.where(at, was[np.where(at, model.home, 0)], 1.0), return_inverse=True)[1]
+    return np.asarray(np.where(key >= 0, key + n * (mixed + 2 * long + 4 * pace), -1))
 
 
 def _draw(model: Model, stratum: Codes, generator: np.random.Generator) -> Codes:
