@@ -104,3 +104,27 @@ def test_a_replay_that_is_far_off_gives_no_number(
     assert finding.cost_s_interval80 == (0.0, pytest.approx(90.0))
     assert finding.confidence == "low"
     assert "at most that: a replay of the run is 72 % off" in finding.cost_how
+
+
+@pytest.mark.parametrize(
+    ("engine", "worker", "more", "said"),
+    [
+        ("table", "w{}", {}, False),  # four workers take task after task
+        ("taskvine", "w{}", {}, False),
+        ("table", None, {}, True),
+        ("table", "node-{}-{}", {}, True),  # a place of its own for each job
+        ("table", "w{}", {"requested_wall_s": 3600.0}, True),
+        ("pbs", "w{}", {}, True),
+    ],
+)
+def test_who_waits_for_a_busy_worker_is_in_no_queue(
+    made_run: Make, engine: str, worker: str | None, more: dict[str, Any], said: bool
+) -> None:
+    """Two waves of four jobs of 10 s, each wave 30 s after it could begin."""
+    run = made_run(workers=0, engine=engine)
+    for wave in range(2):
+        for k in range(4):
+            at = 40.0 * wave
+            place = worker.format(k, wave) if worker else None
+            run.task(f"{wave}-{k}", "g", place, at + 30.0, 10.0, submitted=at, ready=at, **more)
+    assert bool(check(run.trace())) == said

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.transfer_bound import Advisor
 from rotameter.profiler.replaying.savings import Replayer
@@ -76,3 +77,26 @@ def test_moves_that_no_task_asked_for_keep_the_bound(made_run: Make) -> None:
 def test_without_a_replay_the_bound_is_said(made_run: Make) -> None:
     (finding,) = Advisor().check(chain(made_run).trace(), Tools())
     assert "upper bound" in finding.cost_how
+
+
+@pytest.mark.parametrize("told", ["intervals", "column", "inside"])
+def test_transfers_between_tasks_are_found_however_they_are_told(made_run: Make, told: str) -> None:
+    """By hand: ten tasks of 1 s a worker, each after 3 s of transfer: 50 s, 20 s without them."""
+    run = made_run(workers=2, threads=1, engine="table")
+    for w in range(2):
+        for i in range(10):
+            run.task(f"a{w}-{i}", "make", f"w{w}", i, 1.0, ready=0.0, cpu_s=0.98)
+            at = 10.0 + 4.0 * i
+            inside = told == "inside"
+            run.task(
+                f"b{w}-{i}", "use", f"w{w}", at + 3.0 * (not inside), 1.0 + 3.0 * inside,
+                ready=10.0, cpu_s=0.98, received_bytes=10**9, transfer_s=3.0,
+            )  # fmt: skip
+            run.tables["deps"].append({"task_id": f"b{w}-{i}", "depends_on": f"a{1 - w}-{i}"})
+            if told != "column":
+                run.interval("transfer", f"w{w}", at, at + 3.0, bytes=10**9, peer=f"w{1 - w}",
+                             task_id=f"b{w}-{i}")  # fmt: skip
+    (finding,) = check(run)
+    assert finding.cost_s == pytest.approx(30.0, abs=0.1)
+    assert finding.title.startswith("Cores idled 1 min while 20 GB moved")
+    assert [one.kind for one in diagnose(run.trace()).findings] == ["transfer_bound"]

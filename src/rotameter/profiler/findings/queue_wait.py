@@ -14,7 +14,7 @@ from rotameter.profiler.replaying.model import PARTS
 from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.schema import TABLES
 from rotameter.profiler.trace import Trace
-from rotameter.profiler.usage import is_job_log
+from rotameter.profiler.usage import JOB_LOGS, is_job_log
 from rotameter.profiler.view import View, view
 from rotameter.units import format_seconds
 from rotameter.values import Evidence, Finding
@@ -38,7 +38,11 @@ MUCH_RATIO = 0.1
 FAR_OFF_RATIO = 0.3
 """A replay that is further from the run than this has no say in what the run would be like."""
 
-_ENGINES_WITHOUT_QUEUE = ("dask", "distributed", "python", None)
+_WITH_QUEUE = (*JOB_LOGS, "pbs", "lsf", "sge", "htcondor", "nextflow", "snakemake")
+_WITHOUT_QUEUE = ("dask", "distributed", "python", None)
+
+SHARED_RATIO = 0.5
+"""Where there are fewer workers than this for a job, several jobs went to one and the same."""
 
 
 class Advisor:
@@ -49,7 +53,7 @@ class Advisor:
     def check(self, trace: Trace, tools: Tools) -> list[Finding]:
         """Look for waits that the run's own jobs do not explain."""
         seen = view(trace)
-        if seen.meta.get("engine") in _ENGINES_WITHOUT_QUEUE or not seen.ran.any():
+        if not seen.ran.any() or not has_queue(seen):
             return []
         since = np.fmax(seen.ready, seen.submitted)
         wait = np.where(seen.ran, np.maximum(seen.started - since, 0.0), np.nan)
@@ -129,6 +133,26 @@ class Advisor:
             most_s=most,
         )
         return _within(cost, most), done is None
+
+
+def has_queue(seen: View) -> bool:
+    """Say whether jobs waited for a scheduler that gives them a place of their own.
+
+    Engines of batch jobs do so. Where an engine's own workers are on record, which take one task
+    after another, a task waits for a busy worker, or for one to come: that is no queue.
+    """
+    engine = seen.meta.get("engine")
+    if engine in _WITHOUT_QUEUE:
+        return False
+    if engine in _WITH_QUEUE or is_job_log(seen):
+        return True
+    # Only who asks a scheduler for a place says for how long.
+    if not np.isnan(seen.number("requested_wall_s")).all():
+        return True
+    named = seen.worker[seen.ran & (seen.worker >= 0)]
+    if not len(named):
+        return not len(seen.lives)
+    return len(np.unique(named)) > SHARED_RATIO * int(seen.ran.sum())
 
 
 def _evidence(seen: View, wait: Floats, known: Mask) -> tuple[Evidence, ...]:

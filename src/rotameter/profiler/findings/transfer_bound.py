@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 from rotameter.profiler.findings._likes import comparable, long_ones
+from rotameter.profiler.findings._saved import Shorter
 from rotameter.profiler.findings.base import Tools, price, severity_of, worth_saying
 from rotameter.profiler.occupancy import BUSY_TRANSFER, Occupancy, occupancy
 from rotameter.profiler.replaying.changes import Cap, Scale
+from rotameter.profiler.replaying.intervals import covered
 from rotameter.profiler.view import View, floats, lookup, short, view
 from rotameter.units import format_bytes, format_number, format_seconds
 from rotameter.values import Evidence, Finding
@@ -36,21 +38,24 @@ class Advisor:
         """Look for time lost to moving data."""
         seen = view(trace)
         moved = seen.intervals("transfer")
-        if not len(moved["start"]):
-            waited = float(np.nansum(seen.number("transfer_s")))
-            if waited > 0.05 * float(np.nansum(seen.wall)):
-                tools.cannot_tell(
-                    "what moving data cost", "transfers have a duration but no place in time"
-                )
-            return []
+        placed = bool(len(moved["start"]))
+        if not placed:
+            moved = _before_starts(seen)
+            waited = float((moved["end"] - moved["start"]).sum())
+            if not worth_saying(seen, waited):
+                return []
         swept = occupancy(seen)
         if swept is None:
             tools.cannot_tell("what moving data cost", "no worker's life and cores were recorded")
             return []
-        lost = _lost(swept, moved)
+        lost = _lost(swept, moved) if placed else _idle_before(swept, moved)
         total = float(lost.sum())
         cost = total / float(seen.slots or 1.0)
         if not worth_saying(seen, cost):
+            if not placed:
+                tools.cannot_tell(
+                    "what moving data cost", "transfers have a duration but no place in time"
+                )
             return []
         priced = _priced(seen, tools, moved, lost, cost)
         if priced is None:
@@ -121,7 +126,11 @@ def _priced(
     task's time, so that there the idle cores are the bound that remains.
     """
     asked = float(lost[moved["task"] >= 0].sum()) > 0.5 * float(lost.sum())
-    changes = (Scale(None, "transfer", 0.0), Cap(_slowed(seen), "wall", "median"))
+    changes = (
+        Scale(None, "transfer", 0.0),
+        Shorter(_inside_s(seen), "compute"),
+        Cap(_slowed(seen), "wall", "median"),
+    )
     saving = tools.replay.saving(*changes) if tools.replay and asked else None
     if saving is None or saving.mid_s is None or saving.low_s is None or saving.high_s is None:
         how = (
@@ -197,6 +206,47 @@ def _lost(swept: Occupancy, moved: dict[str, Any]) -> Floats:
     total = float(rate @ swept.dt)
     weight = float(integral.sum())
     return np.asarray(integral * (total / weight) if weight > 0 else integral * 0.0)
+
+
+def _before_starts(seen: View) -> dict[str, Any]:
+    """Give the transfers of which only how long they took is on record, just before each start."""
+    took = seen.number("transfer_s")
+    with np.errstate(invalid="ignore"):
+        rows = np.flatnonzero(seen.ran & (seen.worker >= 0) & (took > 0))
+    return {
+        "task": seen.task[rows],
+        "worker": seen.worker[rows],
+        "peer": np.full(len(rows), -1, dtype=np.int64),
+        "start": seen.started[rows] - took[rows],
+        "end": seen.started[rows],
+        "bytes": seen.number("received_bytes")[rows],
+    }
+
+
+def _idle_before(swept: Occupancy, moved: dict[str, Any]) -> Floats:
+    """Give the core time that stood idle during transfers that no interval tells of."""
+    idle = swept.integral(swept.idle, moved["worker"], moved["start"], moved["end"])
+    return np.asarray(np.minimum(idle, moved["end"] - moved["start"]))
+
+
+def _inside_s(seen: View) -> Floats:
+    """Give the seconds of each attempt in which its own data was on its way; shape (n,).
+
+    Never more than it did not compute: data may come beside the work.
+    """
+    moved = seen.intervals("transfer")
+    one = np.flatnonzero(seen.ran & (seen.worker >= 0))
+    width = len(seen.workers) + 1
+    lane = np.where(moved["task"] >= 0, moved["task"] * width + moved["worker"], -1)
+    lane = np.where(moved["worker"] >= 0, lane, -1)
+    names = np.unique(np.r_[lane, seen.task[one] * width + seen.worker[one]])
+    made = np.zeros(seen.n)
+    at = np.searchsorted(names, seen.task[one] * width + seen.worker[one])
+    code = np.where(lane >= 0, np.searchsorted(names, lane), -1)
+    made[one] = covered(code, moved["start"], moved["end"], at, seen.started[one], seen.ended[one])
+    spent = seen.ended - seen.started
+    rest = np.maximum(spent - np.nan_to_num(seen.number("cpu_s")), 0.0)
+    return np.asarray(np.where(made > 0, np.minimum(made, np.nan_to_num(rest)), 0.0))
 
 
 def _by_group(seen: View, tasks: Codes, weight: Floats) -> list[tuple[int, float]]:

@@ -24,6 +24,8 @@ COMPUTE, READ, WRITE, SPILL, OVERHEAD, STALL, TRANSFER, LATENCY, WAIT = range(le
 LONGEST_OVERHEAD_S = 0.25
 """A longer delay is not the engine's work on one task but a wait for something."""
 _FEW_BYTES = 1e6
+_STOOD_S = 0.005
+"""A core that stood still for less waited for nothing."""
 _GOT = "receive"
 
 
@@ -157,14 +159,21 @@ def _arrived(seen: View, rows: Codes, ready: Floats, waits: Waits, origin: float
     """Give when the last of each attempt's inputs had come over the network.
 
     An input that another worker made came when that worker's result last came to this one; where
-    results are not on record, ``transfer_s`` counts from the moment the inputs were there.
+    results are not on record, when the attempt's own transfers ended. Where those are not either,
+    ``transfer_s`` counts from the moment the inputs were there, or from when a core was free if
+    only that explains why the core stood still.
     """
     begun, home = waits.begun, waits.home
-    arrived = np.minimum(ready + np.nan_to_num(seen.number("transfer_s")[rows]), begun)
+    took = np.nan_to_num(seen.number("transfer_s")[rows])
+    arrived = np.minimum(ready + took, begun)
     flows = seen.table("flows")
     came = flows.filter(pc.and_(pc.equal(flows["medium"], "network"), pc.equal(flows["op"], _GOT)))
     if not came.num_rows:
-        return np.maximum(arrived, ready)
+        claimed = np.maximum(waits.free, ready)
+        stood = (took > 0) & (begun - np.maximum(arrived, claimed) > _STOOD_S)
+        arrived = np.where(stood, claimed + took, arrived)
+        own = _own_transfers(seen, rows, begun + origin) - origin
+        return np.asarray(np.clip(np.where(np.isnan(own), arrived, own), ready, begun))
     width = len(seen.workers) + 1
     what, where = lookup(came["object"], seen.task_ids), lookup(came["worker"], seen.workers)
     ends = seen.seconds(came["last_ns"]) - origin
@@ -185,6 +194,33 @@ def _arrived(seen: View, rows: Codes, ready: Floats, waits: Waits, origin: float
     np.maximum.at(last, task[found], ends[at[found]])
     arrived = np.where(np.isfinite(last), last, arrived)
     return np.asarray(np.clip(arrived, ready, begun))
+
+
+def _own_transfers(seen: View, rows: Codes, begun: Floats) -> Floats:
+    """Give the end of each attempt's last transfer to its worker before it began; NaN = none.
+
+    Shape (n,), the view's seconds.
+    """
+    moves = seen.intervals("transfer")
+    width = len(seen.workers) + 1
+    last = np.full(len(rows), np.nan)
+    known = (moves["task"] >= 0) & (moves["worker"] >= 0) & ~np.isnan(moves["end"])
+    if not known.any():
+        return last
+    key, ends = (moves["task"] * width + moves["worker"])[known], moves["end"][known]
+    order = np.lexsort((ends, key))
+    key, ends = key[order], ends[order]
+    place = np.unique(key)
+    wanted = np.where(seen.worker[rows] >= 0, seen.task[rows] * width + seen.worker[rows], -1)
+    low = float(min(ends.min(), begun.min()))
+    stride = float(max(ends.max(), begun.max())) - low + 1.0
+    code = np.searchsorted(place, key)
+    want = np.minimum(np.searchsorted(place, wanted), len(place) - 1)
+    at = np.searchsorted(code * stride + ends - low, want * stride + begun - low + 1e-3, "right")
+    at = np.maximum(at - 1, 0)
+    found = (place[want] == wanted) & (key[at] == wanted) & (ends[at] <= begun + 1e-3)
+    last[found] = ends[at[found]]
+    return last
 
 
 def _not_before(home: Codes, arrived: Floats, free: Floats) -> Floats:
