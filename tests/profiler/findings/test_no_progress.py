@@ -168,3 +168,26 @@ def test_a_hung_run_took_its_time_to_the_end_of_the_trace_and_is_not_to_be_split
     assert path.segments[-1].task == "hang" and path.segments[-1].kind == "compute"
     assert sum(s.seconds for s in path.segments) == pytest.approx(seen.makespan)
     assert "idle_parallelism" not in {f.kind for f in diagnose(trace).findings}
+
+
+def test_the_work_of_those_that_stood_still_is_no_stand_still(made_run: Make) -> None:
+    """By hand: ten tasks of 1 s a worker take 10 s; each sixth one stands still for 30.2 s."""
+    run = made_run(workers=4, threads=1)
+    for w in range(4):
+        at = 0.0
+        for i in range(10):
+            took = 36.2 + 0.01 * w - at if i == 5 else 1.0
+            run.task(f"t{w}-{i}", "proc", f"w{w}", at, took, ready=0.0, cpu_s=0.95)
+            at += took
+    (finding,) = check(run.trace())
+    assert finding.cost_s == pytest.approx(30.2, abs=0.05)
+    assert facts(finding)["time in which nothing moved"] == pytest.approx(30.2, abs=0.05)
+
+
+def test_tasks_that_sleep_as_long_as_ever_wait_for_nothing(made_run: Make) -> None:
+    """On a worker three times as slow every third task of the other ends when its own does."""
+    run = made_run(workers=2, threads=1)
+    for number in range(10):
+        run.task(f"s{number}", "nap", "w0", 1.2 * number, 1.2, ready=0.0, cpu_s=0.0)
+        run.task(f"f{number}", "nap", "w1", 0.4 * number, 0.4, ready=0.0, cpu_s=0.0)
+    assert check(run.trace()) == []

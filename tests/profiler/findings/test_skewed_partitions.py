@@ -91,3 +91,29 @@ def test_even_keeps_the_sum() -> None:
     even = Even(np.array([True, True, True])).apply(model)
     assert even.parts_s.sum() == pytest.approx(model.parts_s.sum())
     assert np.ptp(even.wall_s) == 0
+
+
+@pytest.mark.parametrize("cpu", [True, False])
+@pytest.mark.parametrize(
+    "column", ["received_bytes", "read_bytes", "write_bytes", "output_bytes", "flows"]
+)
+def test_data_of_any_column_is_skew(made_run: Make, column: str, cpu: bool) -> None:
+    """By hand: 25 s of work on four workers is 6.25 s; the one of 6 s of 20 begins after 4 s."""
+    run = made_run(workers=4, threads=1, engine="table")
+    for number in range(20):
+        times = 6 if number == 18 else 1
+        more = {} if column == "flows" else {column: 10**8 * times}
+        if cpu:
+            more["cpu_s"] = 0.97 * times
+        at = float(number // 4)
+        run.task(f"p{number}", "join", f"w{number % 4}", at, times, ready=0.0, **more)
+        run.tables["flows"] += [
+            {"task_id": f"p{number}", "attempt": 1, "worker": f"w{number % 4}", "object": "x",
+             "medium": "network", "op": "receive", "bytes": 10**8 * times}
+        ] * (column == "flows")  # fmt: skip
+    for row in run.tables["tasks"]:
+        row["attempt"] = 1
+    (finding,) = check(Advisor(), run.trace())
+    assert finding.cost_s == pytest.approx(10.0 - 25.0 / 4, abs=0.1)
+    assert "with 6 times the" in finding.title
+    assert check(Straggler(), run.trace()) == []

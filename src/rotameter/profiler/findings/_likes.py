@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rotameter.profiler.findings.base import OUTLIER, group_median
-from rotameter.profiler.groups import moved, quantiles
+from rotameter.profiler.groups import moved, quantiles, rows_of
+from rotameter.profiler.view import floats
 
 if TYPE_CHECKING:
     from rotameter.profiler.view import Codes, Floats, Mask, View
@@ -44,7 +47,10 @@ between the quartiles are no chance."""
 
 AFTER_S = 0.1
 
-FEW_BYTES = {"input_bytes": 1e5, "output_bytes": 1e5, "read_bytes": 1e6, "write_bytes": 1e6}
+FEW_BYTES = {
+    "input_bytes": 1e5, "received_bytes": 1e5, "output_bytes": 1e5,
+    "read_bytes": 1e6, "write_bytes": 1e6,
+}  # fmt: skip
 """So few bytes are no work. A process that runs longer reads more of the system's own files, so
 that little that was read goes with the time and not the time with it."""
 
@@ -60,8 +66,9 @@ def comparable(seen: View) -> Mask:
 def sizes(seen: View) -> dict[str, Floats]:
     """Give what each attempt had to do, by measure; NaN = unknown; shape (n,) each.
 
-    ``input_bytes`` is the size of all results that it depends on, wherever they were; what came
-    over the network says more of its place than of its work.
+    ``input_bytes`` is the size of all results that it depends on, wherever they were. Where that is
+    known, what came over the network says more of its place than of its work; where it is not,
+    ``received_bytes`` is all that is known of its input.
     """
     if "sizes" in seen.memo:
         kept: dict[str, Floats] = seen.memo["sizes"]
@@ -77,11 +84,15 @@ def sizes(seen: View) -> dict[str, Floats]:
     count = np.zeros(len(seen.task_ids) + 1, dtype=np.int64)
     np.add.at(total, task[known], result[on[known]])
     np.add.at(count, task[known], 1)
+    inputs = np.where(count > 0, total, np.nan)[seen.task]
+    told = np.bincount(seen.group[~np.isnan(inputs)], minlength=len(seen.groups) + 1) > 0
+    received = _else(seen, seen.number("received_bytes"), "network", ("receive", "read"))
     found = {
-        "input_bytes": np.where(count > 0, total, np.nan)[seen.task],
-        "read_bytes": moved(seen, "read")[0],
+        "input_bytes": inputs,
+        "received_bytes": np.where(told[seen.group], np.nan, received),
+        "read_bytes": _else(seen, moved(seen, "read")[0], "object_store", ("read",)),
         "output_bytes": output,
-        "write_bytes": moved(seen, "write")[0],
+        "write_bytes": _else(seen, moved(seen, "write")[0], "object_store", ("write",)),
     }
     for name, fewest in FEW_BYTES.items():
         top = np.zeros(len(seen.groups) + 1)
@@ -90,6 +101,24 @@ def sizes(seen: View) -> dict[str, Floats]:
     found |= _features(seen)
     seen.memo["sizes"] = found
     return found
+
+
+def _else(seen: View, size: Floats, medium: str, ops: tuple[str, ...]) -> Floats:
+    """Fill unknown amounts with what the flows of a medium say; NaN where they say nothing."""
+    flows = seen.table("flows")
+    mine = flows.filter(
+        pc.and_(
+            pc.equal(flows["medium"], medium),
+            pc.is_in(flows["op"], value_set=pa.array(ops, pa.string())),
+        )
+    )
+    if not mine.num_rows or not np.isnan(size).any():
+        return size
+    row, moved_bytes = rows_of(seen, mine), floats(mine["bytes"])
+    known = (row >= 0) & ~np.isnan(moved_bytes)
+    total = np.bincount(row[known], moved_bytes[known], minlength=seen.n)
+    has = np.bincount(row[known], minlength=seen.n) > 0
+    return np.asarray(np.where(np.isnan(size) & has, total, size))
 
 
 def _features(seen: View) -> dict[str, Floats]:

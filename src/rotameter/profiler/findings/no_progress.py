@@ -10,6 +10,7 @@ import numpy as np
 from rotameter.profiler.findings._cores import idle_host_cores
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings.base import Tools, group_median, worth_saying
+from rotameter.profiler.groups import quantiles
 from rotameter.profiler.replaying.changes import Cap
 from rotameter.profiler.usage import is_job_log
 from rotameter.profiler.view import View, short, view
@@ -24,6 +25,10 @@ __all__ = ["Advisor", "Stretch", "stretches"]
 
 USES_NOTHING = 0.25
 """An attempt that waits uses less than this part of its time on a core or in calls on files."""
+
+AS_EVER, FEWEST_SAME = 1.25, 3
+"""What takes no longer than this many times what as many others of its group took on its worker did
+not wait: it takes that long."""
 
 TOGETHER_S = 0.05
 """What waits for one thing goes on at once; polls and wake-ups take this long."""
@@ -58,7 +63,7 @@ class Advisor:
         cpu = seen.number("cpu_s")
         if np.isnan(cpu[seen.ran]).all():
             return found
-        still = [one for one in stretches(seen) if worth_saying(seen, one.end - one.begin)]
+        still = [one for one in stretches(seen) if worth_saying(seen, _still_s(seen, one))]
         crowded = [one for one in still if _crowded(seen, one)]
         if crowded:
             tools.cannot_tell(
@@ -142,6 +147,8 @@ def _one_cause(seen: View, rows: Codes, begin: float, end: float) -> bool:
     usual = _usual(seen, rows)[seen.group[rows]]
     with np.errstate(invalid="ignore"):
         longer = seen.wall[rows] > 3.0 * usual
+        if (seen.wall[rows] <= AS_EVER * _same_place(seen, rows)).any():
+            return False
     if longer.any() and (longer | np.isnan(usual)).all():
         return True
     return bool(np.ptp(seen.started[rows]) > 3.0 * np.ptp(seen.ended[rows]) + 0.2)
@@ -162,12 +169,41 @@ def _usual(seen: View, rows: Codes) -> Floats:
     return group_median(seen, seen.wall, others)
 
 
+def _same_place(seen: View, rows: Codes) -> Floats:
+    """Give the median time of what else of its group ran on each attempt's worker; NaN if few."""
+    others = seen.ran & seen.ok & (seen.group >= 0) & (seen.worker >= 0)
+    others[rows] = False
+    cell = seen.group * (len(seen.workers) + 1) + seen.worker
+    wanted = np.unique(cell[rows])
+    at = np.minimum(np.searchsorted(wanted, cell), len(wanted) - 1)
+    like = others & (wanted[at] == cell)
+    median = quantiles(at[like], seen.wall[like], len(wanted), (0.5,))[0]
+    many = np.bincount(at[like], minlength=len(wanted)) >= FEWEST_SAME
+    return np.asarray(np.where(many, median, np.nan)[at[rows]])
+
+
+def _work_s(seen: View, rows: Codes) -> Floats:
+    """Give the seconds that attempts would have taken anyway: their like's, else what they used."""
+    used = sum(np.nan_to_num(seen.number(c)) for c in ("cpu_s", "io_s", "transfer_s", "gpu_s"))
+    usual = _usual(seen, rows)[seen.group[rows]]
+    work = np.where(np.isnan(usual), np.asarray(used)[rows], usual)
+    return np.asarray(np.minimum(work, seen.wall[rows]))
+
+
+def _still_s(seen: View, one: Stretch) -> float:
+    """Give how long nothing moved: a stretch, less the work that one of its attempts did in it."""
+    before = np.maximum(one.begin - seen.started[one.rows], 0.0)
+    left = np.maximum(_work_s(seen, one.rows) - before, 0.0)
+    return max(0.0, one.end - one.begin - float(left.max(initial=0.0)))
+
+
 def _finding(seen: View, tools: Tools, still: list[Stretch]) -> Finding | None:
     lost = np.zeros(seen.n)
     for one in still:
-        lost[one.rows] += one.end - one.begin
+        spare = np.maximum(seen.wall[one.rows] - _work_s(seen, one.rows), 0.0)
+        lost[one.rows] += np.minimum(one.end - one.begin, spare)
     touched = lost > 0
-    total = sum(one.end - one.begin for one in still)
+    total = sum(_still_s(seen, one) for one in still)
     cost: Cost | None = by_replay(
         seen,
         tools,
@@ -198,7 +234,7 @@ def _finding(seen: View, tools: Tools, still: list[Stretch]) -> Finding | None:
                 "time in which nothing moved",
                 round(total, 3),
                 "s",
-                "all attempts that ran waited, none began or ended",
+                "all attempts that ran waited, none began or ended; less their usual work",
                 len(still),
             ),
             Evidence("attempts that waited", len(rows), "", "counted", int(seen.ran.sum())),

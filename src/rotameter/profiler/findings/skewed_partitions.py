@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Advisor", "Even"]
 
 MOST_GROUPS = 3
+_WORDS = {"received_bytes": "data received"}
 _INSIDE = tuple(PARTS.index(name) for name in ("compute", "read", "write"))
 
 
@@ -97,7 +98,7 @@ class Advisor:
         bytes_ = name.endswith("_bytes")
         shown = format_bytes(large) if bytes_ else format_number(large)
         pieces = int(np.clip(np.ceil(top / max(median, 1e-9)), 2, 8))
-        word = name.removesuffix("_bytes").replace("_", " ")
+        word = _WORDS.get(name) or name.removesuffix("_bytes").replace("_", " ")
         return Finding(
             code="RM114",
             kind="skewed_partitions",

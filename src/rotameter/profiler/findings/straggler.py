@@ -386,7 +386,7 @@ def _evidence(seen: View, long: Mask, worst: int, ratio: float, n: int) -> tuple
     if np.isnan(grown):
         made.append(Evidence("its data against the others'", None, "times", "not recorded"))
     else:
-        how = "largest of bytes read, written, input and result, against the median"
+        how = "largest of bytes read, written, received and made, against the median"
         made.append(Evidence("its data against the others'", round(float(grown), 3), "times", how))
     cpu = seen.number("cpu_s")[worst]
     if not np.isnan(cpu):
