@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter import __version__
+from rotameter.adapters.importers._oddities import oddities
 from rotameter.adapters.importers.cleaning import clean_meta, clean_tables
 from rotameter.errors import BadInput
 from rotameter.profiler.live.redact import redact
@@ -187,6 +188,7 @@ class Builder:
             table = pa.concat_tables(parts) if parts else arrow_schema(name).empty_table()
             tables[name] = self._not_negative(name, table)
         tables["tasks"] = self._checked(tables["tasks"])
+        self._words |= dict.fromkeys(oddities(tables), 1)
         tables = self._set_times(tables, utc_offset_s)
         tables, secrets = clean_tables(tables)
         if secrets:

@@ -1,0 +1,101 @@
+"""What cannot be so, or hardly, in what was imported: it is kept as it is, and said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rotameter.units import format_seconds, many
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = ["oddities"]
+
+_OVER, _SLACK_S = 1.05, 1.0
+"""A clock that counts whole seconds, started a little later than the other, is not odd."""
+
+_APART_S = 60.0
+"""Clocks of two machines that are further apart are not merely unadjusted."""
+
+_EMPTY_RATIO, _EMPTY_S, _FEWEST = 0.9, 86_400.0, 5
+"""A log may pause over a weekend; a row of another year leaves nearly all of the span empty."""
+
+
+def oddities(tables: Mapping[str, pa.Table]) -> list[str]:
+    """Say what is odd about the times of a run.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        ``tasks`` and ``workers`` of the schema.
+
+    Returns
+    -------
+    list of str
+        A sentence each.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> row = {"task_id": "a", "started_ns": 0, "ended_ns": 10**10, "wall_s": 100.0}
+    >>> oddities({name: Trace.from_tables({"tasks": [row]}).table(name)
+    ...           for name in ("tasks", "workers")})
+    ['1 attempt: a duration longer than from its start to its end']
+    """
+    tasks = tables["tasks"]
+    begun, ended = (_seconds(tasks[name]) for name in ("started_ns", "ended_ns"))
+    wall = tasks["wall_s"].to_numpy()
+    words = []
+    with np.errstate(invalid="ignore"):
+        longer = int((wall > _OVER * (ended - begun) + _SLACK_S).sum())
+    if longer:
+        words.append(f"{many(longer, 'attempt')}: a duration longer than from its start to its end")
+    outside = _outside(tasks, tables["workers"], begun, ended)
+    if outside:
+        words.append(
+            f"{many(outside, 'attempt')} ran when the worker's life had not begun or was over: are "
+            "the clocks apart?"
+        )
+    empty = _empty(begun, ended)
+    return [*words, empty] if empty else words
+
+
+def _seconds(column: pa.ChunkedArray) -> Floats:
+    made: Floats = pc.multiply(pc.cast(column, pa.float64(), safe=False), 1e-9).to_numpy()
+    return made
+
+
+def _outside(tasks: pa.Table, workers: pa.Table, begun: Floats, ended: Floats) -> int:
+    """Count attempts that ran outside their worker's life by more than clocks differ."""
+    if not len(workers) or tasks["worker"].null_count == len(tasks):
+        return 0
+    places = pc.index_in(tasks["worker"], value_set=workers["worker"].combine_chunks())
+    at = pc.fill_null(places, -1).to_numpy()
+    known = at >= 0
+    first, last = (_seconds(workers[name])[at] for name in ("started_ns", "ended_ns"))
+    with np.errstate(invalid="ignore"):
+        out = (begun < first - _APART_S) | (ended > last + _APART_S)
+    return int((out & known).sum())
+
+
+def _empty(begun: Floats, ended: Floats) -> str:
+    """Say that for nearly all of a run's time nothing ran; empty where that is not so."""
+    both = ~(np.isnan(begun) | np.isnan(ended))
+    if both.sum() < _FEWEST:
+        return ""
+    order = np.argsort(begun[both], kind="stable")
+    start, end = begun[both][order], np.maximum.accumulate(ended[both][order])
+    gap, span = float((start[1:] - end[:-1]).max()), float(end[-1] - start[0])
+    if gap < _EMPTY_S or gap < _EMPTY_RATIO * span:
+        return ""
+    return (
+        f"nothing ran for {format_seconds(gap)} of {format_seconds(span)}: are all dates right, "
+        "and is this one run?"
+    )
