@@ -193,3 +193,21 @@ def test_the_sum_at_once_lies_between_the_largest_and_the_sum(steps: list[Any]) 
         for moment in range(31):  # whatever surely ran at a moment is in it
             held = sum(one[1] for one in known if one[2] <= moment < one[3] - 2)
             assert made[job] >= held
+
+
+@pytest.mark.parametrize(
+    ("second", "value", "kind"),
+    [("00:20:00", 3 * GIB, "sampled"), ("00:30:00", 5 * GIB, "upper_bound")],
+)
+def test_lengths_show_steps_that_took_turns_where_times_are_not_listed(
+    second: str, value: int, kind: str
+) -> None:
+    head = "JobID|State|Elapsed|MaxRSS|NTasks"
+    lines = (
+        "7|COMPLETED|00:30:00||",
+        "7.batch|COMPLETED|00:30:00|10M|1",
+        "7.0|COMPLETED|00:10:00|3G|1",
+        f"7.1|COMPLETED|{second}|2G|1",
+    )
+    found = peak(*lines, head=head)
+    assert found[1] == kind and found[0] == pytest.approx(value, rel=0.01)

@@ -12,11 +12,15 @@ import numpy as np
 
 from rotameter.adapters.importers._slurm_values import MISSING_NS
 
-__all__ = ["together"]
+__all__ = ["in_turn", "together"]
 
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _NOTED_NS = 2 * 10**9
 """The end of a step is noted up to so much after the next one began: its processes are gone."""
+_FULL_RATIO, _NOTED_S = 0.9, 2.0
+"""Steps whose lengths add up to the job's own, or so nearly, came one after the other: side by side
+they would have left it idle for as long as they ran together."""
+_SOME_NS = 10**18
 
 
 def together(n: int, at: Any, values: Any, first: Any, last: Any) -> Any:
@@ -68,3 +72,53 @@ def _spans(first: Any, last: Any) -> tuple[Any, Any]:
     late = np.minimum(_NOTED_NS, length // 2)
     ended = np.where((last == MISSING_NS) | (last < begun), _MOST, last)
     return begun, np.where(known, np.maximum(ended - late, begun + 1), ended)
+
+
+def in_turn(n: int, at: Any, wall: Any, whole: Any, own: Any) -> tuple[Any, Any]:
+    """Give times, from some moment on, of steps whose lengths alone show that they took turns.
+
+    Parameters
+    ----------
+    n : int
+        Number of jobs.
+    at : numpy.ndarray
+        The job of each step, steps in order.
+    wall : numpy.ndarray
+        How long each step took, seconds.
+    whole : numpy.ndarray
+        How long each job took, seconds.
+    own : numpy.ndarray
+        Whether a step is one of the user's; the batch script and ``.extern`` are there all along.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        When each step began and ended; missing where the lengths do not show it.
+
+    Examples
+    --------
+    >>> at, own = np.zeros(3, int), np.array([False, True, True])
+    >>> begun, ended = in_turn(1, at, np.array([30.0, 10.0, 20.0]), np.array([30.0]), own)
+    >>> ((ended - begun) // 10**9).tolist(), bool(begun[2] == ended[1])
+    ([30, 10, 20], True)
+    >>> begun, _ = in_turn(1, at, np.array([30.0, 30.0, 30.0]), np.array([30.0]), own)
+    >>> bool((begun == MISSING_NS).all())
+    True
+    """
+    mine = np.where(own, wall, 0.0)
+    total, count = np.bincount(at, mine, minlength=n), np.bincount(at, own, minlength=n)
+    with np.errstate(invalid="ignore"):
+        fits = (total >= _FULL_RATIO * whole) & (total <= whole + _NOTED_S * count)
+    order = np.argsort(at, kind="stable")
+    ends = np.empty(len(at))
+    ends[order] = np.cumsum(np.nan_to_num(mine)[order])
+    before = np.concatenate([[0.0], np.cumsum(np.bincount(at, np.nan_to_num(mine), minlength=n))])
+    last = np.where(own, ends - before[at], whole[at])
+    first = np.where(own, last - np.nan_to_num(mine), 0.0)
+    shown = fits[at]
+
+    def stamps(seconds: Any) -> Any:
+        made = np.rint(np.where(shown, seconds, 0.0) * 1e9).astype(np.int64) + _SOME_NS
+        return np.where(shown, made, MISSING_NS)
+
+    return stamps(first), stamps(last)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_jobs import Joined
-from rotameter.adapters.importers._slurm_together import together
+from rotameter.adapters.importers._slurm_together import in_turn, together
 from rotameter.adapters.importers._slurm_values import MISSING_NS
 
 __all__ = ["Use", "column", "either", "positive", "spread", "used"]
@@ -84,8 +84,13 @@ def used(joined: Joined) -> Use:
     own_tasks = column(jobs, "tasks", n)
     peak = np.fmax(_most(n, at, rss), own)
 
+    first, last = steps.get("start"), steps.get("end")
+    if (first is None or last is None) and m:
+        numbered = np.asarray(pc.match_substring_regex(steps["step"], r"^\d+$"), dtype=bool)
+        first, last = in_turn(n, at, column(steps, "wall", m), column(jobs, "wall", n), numbered)
+
     def at_once(values: Any) -> Any:
-        return together(n, at, values, steps.get("start"), steps.get("end"))
+        return together(n, at, values, first, last)
 
     joint = at_once(rss)
     most = at_once(rss * np.fmax(tasks, 1)) if (tasks > 1).any() else joint
