@@ -43,10 +43,12 @@ demo: $(STAMP)
 	@$(BIN)/rotameter report $(DEMO)/demo.rmt -o $(DEMO)/report.html --force
 	@echo "report: $(CURDIR)/$(DEMO)/report.html"
 
-# What only computes runs on both cores; clusters, browsers and clocks have the machine alone.
+# What only computes, and what mostly waits for a program of its own, runs on both cores; clusters
+# and clocks have the machine alone.
 SIDE := $(wildcard $(addprefix tests/,adapters allocator conformance cli property typing viz)\
 	$(addprefix tests/profiler/,flow replaying findings laws storing comparing devices)) \
-	$(filter-out %test_store.py %test_trace.py,$(wildcard tests/profiler/test_*.py))
+	$(filter-out %test_store.py %test_trace.py,$(wildcard tests/profiler/test_*.py)) \
+	$(wildcard tests/test_*.py tests/e2e/test_real_slurm.py tests/e2e/test_report_chromium.py)
 test: $(STAMP)
 ifeq ($(ARGS),)
 	$(BIN)/python -m pytest -q -n 2 src $(SIDE)

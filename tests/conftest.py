@@ -26,6 +26,23 @@ settings.register_profile(
 )
 settings.load_profile("rotameter")
 
+# Files whose tests share one program that takes long to start: they stay together on one core.
+TOGETHER = ("tests/e2e/test_real_slurm.py", "tests/e2e/test_report_chromium.py")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """Spread tests over the cores one by one, but for some files."""
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+    class Spread(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if file in TOGETHER else nodeid
+
+    return Spread(config, log) if config.getvalue("dist") == "load" else None
+
+
 # Threads of Dask, asyncio and the runner that live as long as the process.
 PROCESS_WIDE = (
     "asyncio_",

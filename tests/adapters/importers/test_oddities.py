@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from rotameter.adapters.importers._oddities import oddities
+from rotameter.profiler.schema import arrow_schema
 from rotameter.profiler.trace import Trace
 
 S = 10**9
@@ -45,3 +53,25 @@ def test_a_row_of_another_year():
 
 def test_nothing_is_known():
     assert said([]) == said([{"task_id": "a"}]) == []
+
+
+times = st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(0, 10**12)
+lengths = st.none() | st.floats() | st.just(math.inf)
+names = st.none() | st.sampled_from(["w", "v", ""])
+
+
+def rows(**columns):
+    return st.lists(st.fixed_dictionaries(columns), max_size=8)
+
+
+@settings(max_examples=int(os.environ.get("ROTAMETER_FUZZ") or 300), deadline=None)
+@given(
+    rows(started_ns=times, ended_ns=times, wall_s=lengths, worker=names),
+    rows(started_ns=times, ended_ns=times, worker=names),
+)
+def test_whatever_the_times_are_it_only_speaks(tasks, workers):
+    tables = {
+        "tasks": pa.Table.from_pylist(tasks, schema=arrow_schema("tasks")),
+        "workers": pa.Table.from_pylist(workers, schema=arrow_schema("workers")),
+    }
+    assert all(isinstance(word, str) for word in oddities(tables))
