@@ -348,6 +348,15 @@ def test_without_a_header_columns_are_told_and_said() -> None:
     assert (row["wall_s"], row["cpu_s"], row["requested_memory_bytes"]) == (60, 0.5, 4 * GIB)
 
 
+def test_without_a_header_a_peak_may_have_decimals() -> None:
+    lines = []
+    for job, rss, moved in ((1, "1640K", "0.02M"), (2, "96.50M", "1.66M"), (3, "4880K", "0.05M")):
+        lines.append(f"{job}|COMPLETED|00:01:00|00:30.500|4G||")
+        lines.append(f"{job}.batch|COMPLETED|00:01:00|00:30.500||{rss}|{moved}")
+    found = [row["peak_memory_bytes"] for row in rows("\n".join(lines) + "\n")]
+    assert found == [1640 << 10, 98816 << 10, 4880 << 10]
+
+
 def test_columns_may_be_named() -> None:
     (row,) = rows("5|x|90\n", columns="JobID,JobName,ElapsedRaw")
     assert (row["group"], row["wall_s"]) == ("x", 90)

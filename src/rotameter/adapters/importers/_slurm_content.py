@@ -89,6 +89,12 @@ def _share(column: Column, kind: str) -> float:
     return sum(fits(kind, value) for value in filled) / len(filled) if filled else 0.0
 
 
+def _whole(column: Column) -> float:
+    """Give the share of amounts without decimals."""
+    filled = [value for value in column if value]
+    return sum(v[:-1].isdigit() or v == "0" for v in filled) / len(filled) if filled else 1.0
+
+
 def _read(column: Column, function: Callable[[str], float]) -> Floats:
     return np.array([function(value) for value in column], dtype=np.float64)
 
@@ -363,12 +369,8 @@ class _Guess:
         asked = suffix or [i for i in fit if not self._on_steps_only(i)]
         if len(asked) == 1:
             self._name(asked[0], "reqmem")
-        # Sizes of I/O are shown with two digits, memory in whole K.
-        used = [
-            i
-            for i in fit
-            if i not in asked and all(v[:-1].isdigit() or v == "0" for v in self.columns[i] if v)
-        ]
+        # Sizes of I/O are shown with two digits, memory in whole K (96.50M is one, but rare).
+        used = [i for i in fit if i not in asked and _whole(self.columns[i]) > 0.5]
         if len(used) == 2:
             # MaxRSS and AveRSS of steps with one task are the same; MaxVMSize is far above.
             a, b = (_read(self.columns[i], amount) for i in used)
