@@ -76,6 +76,7 @@ def spread(jobs: Any, n: int) -> Any:
 
 
 def used(joined: Joined) -> Use:
+    """Sum up the steps of each job: largest, joint, and in all."""
     jobs, steps, n, at = joined.jobs, joined.steps, joined.n, joined.job_of
     m = len(at)
     rss = positive(column(steps, "rss", m))
