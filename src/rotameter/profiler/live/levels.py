@@ -24,9 +24,9 @@ GROUPS_LIMIT = 20_000
 # Of tasks shorter than this, the first are measured in full, then every n-th: readings cost
 # several times more after a task that left cold caches than in a loop of empty ones.
 SHORT_NS = 50_000_000
-FULL_FIRST = 32
-THIN_RATIO = 0.001
-REST_LIMIT = 15
+FULL_FIRST = 16
+THIN_RATIO = 0.0005
+REST_LIMIT = 31
 _REMEMBERED = 64
 
 
