@@ -13,7 +13,7 @@ import jsonschema
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.e2e.test_report_chromium import everything
+from tests.support.browser import everything
 from tests.support.synthetic import (
     EPOCH_NS,
     HOSTILE,
