@@ -57,6 +57,8 @@ _KINDS = {
     "gpu_idle_communication": "GPU waits for messages",
     "gpu_unused": "GPUs held in vain",
     "regime_change": "a slow-down in mid-run",
+    "uneven_workers": "slow workers",
+    "queue_wait": "waits before the start",
 }
 """Kinds of findings in plain words."""
 
