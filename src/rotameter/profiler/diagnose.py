@@ -117,7 +117,7 @@ def _rank(finding: Finding, *, failed: bool) -> tuple[Any, ...]:
     fatal = failed and (finding.kind == "workers_died" or never)
     return (
         not fatal,
-        not (finding.kind == "no_progress" and finding.cost_s is None),
+        not _hangs(finding),
         finding.cost_s is None,
         -(finding.cost_s or 0.0),
         _SEVERITY.get(finding.severity, 3),
@@ -125,6 +125,12 @@ def _rank(finding: Finding, *, failed: bool) -> tuple[Any, ...]:
         finding.kind,
         finding.groups,
     )
+
+
+def _hangs(finding: Finding) -> bool:
+    """Say whether a run hangs on it where its trace ends (in a log of jobs it is one of many)."""
+    stuck = finding.kind == "unrunnable" and finding.severity == "critical"
+    return finding.cost_s is None and (finding.kind == "no_progress" or stuck)
 
 
 def _missing(trace: Trace) -> list[str]:
