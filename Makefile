@@ -48,7 +48,7 @@ demo: $(STAMP)
 SIDE := $(wildcard $(addprefix tests/,adapters allocator conformance cli property typing viz)\
 	$(addprefix tests/profiler/,flow replaying findings laws storing comparing devices)) \
 	$(filter-out %test_store.py %test_trace.py,$(wildcard tests/profiler/test_*.py)) \
-	$(wildcard tests/test_*.py tests/e2e/test_real_slurm.py tests/e2e/test_report_chromium.py)
+	$(wildcard tests/test_*.py tests/e2e/test_real_slurm.py tests/e2e/test_report_*.py)
 test: $(STAMP)
 ifeq ($(ARGS),)
 	$(BIN)/python -m pytest -q -n 2 src $(SIDE)

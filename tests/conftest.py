@@ -26,8 +26,12 @@ settings.register_profile(
 )
 settings.load_profile("rotameter")
 
-# Files whose tests share one program that takes long to start: they stay together on one core.
-TOGETHER = ("tests/e2e/test_real_slurm.py", "tests/e2e/test_report_chromium.py")
+# Files whose tests share what takes long to make: those of one name stay together on one core.
+TOGETHER = {
+    "tests/e2e/test_real_slurm.py": "slurm",
+    "tests/e2e/test_report_chromium.py": "reports",
+    "tests/e2e/test_report_unscripted.py": "reports",
+}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -37,8 +41,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
     class Spread(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return file if file in TOGETHER else nodeid
+            return TOGETHER.get(nodeid.partition("::")[0], nodeid)
 
     return Spread(config, log) if config.getvalue("dist") == "load" else None
 

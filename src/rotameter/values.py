@@ -28,6 +28,7 @@ __all__ = [
     "SetPower",
     "SetShare",
     "Spill",
+    "Together",
     "Verdict",
     "to_dict",
 ]
@@ -78,7 +79,8 @@ def to_dict(value: Any) -> Any:
     0.5
     """
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_dict(getattr(value, f.name)) for f in fields(value)}
+        kept = [f for f in fields(value) if not f.metadata.get("inside")]
+        return {f.name: to_dict(getattr(value, f.name)) for f in kept}
     if isinstance(value, dict):
         return {str(k): to_dict(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -102,7 +104,8 @@ class Finding:
     """One cause of loss: what was seen, what it cost, what to do.
 
     ``cost_s`` is seconds off the makespan if the cause were gone; None where it cannot be told,
-    and then ``cost_how`` says why.
+    and then ``cost_how`` says why. ``what_if`` is what was replayed to price it, by which like
+    findings are priced together; it is no part of the plain data.
     """
 
     code: str
@@ -120,6 +123,7 @@ class Finding:
     advice: str = ""
     change: str | None = None
     apply: dict[str, Any] | None = field(default=None, hash=False)
+    what_if: Any = field(default=None, compare=False, repr=False, metadata={"inside": True})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -139,6 +143,23 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """What findings of one code would save if all their causes were gone at once.
+
+    Savings do not add up: this is one replay without all of them, never more than the makespan.
+    ``ranks`` are the findings' places in the verdict's list, from 1.
+    """
+
+    code: str
+    kind: str
+    groups: tuple[str, ...]
+    ranks: tuple[int, ...]
+    saving_s: float
+    saving_s_interval80: tuple[float, float]
+    saving_how: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a run lost and why, in one sentence, with the ranked findings behind it."""
 
@@ -147,6 +168,7 @@ class Verdict:
     figures: tuple[Figure, ...] = ()
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
+    together: tuple[Together, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

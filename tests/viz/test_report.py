@@ -13,7 +13,7 @@ import jsonschema
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.e2e.test_report_chromium import everything
+from tests.support.browser import everything
 from tests.support.synthetic import (
     EPOCH_NS,
     HOSTILE,
@@ -23,7 +23,7 @@ from tests.support.synthetic import (
 )
 
 from rotameter.profiler.trace import Trace
-from rotameter.values import Evidence, Figure, Finding, Verdict
+from rotameter.values import Evidence, Figure, Finding, Together, Verdict
 from rotameter.viz.formats import ratio, seconds, size
 from rotameter.viz.page import MODULES, content_policy, docs_link, script, style
 from rotameter.viz.plotly import packed
@@ -104,6 +104,23 @@ def test_what_is_left_out_is_named_with_its_reason() -> None:
     assert "Critical path: no task has times: no critical path of the run." in text
     _, text = _parse(render(everything(), synthetic_verdict()))
     assert "Sections that are left out" not in text
+
+
+def test_what_like_findings_save_together_is_in_the_document() -> None:
+    shared = Together(
+        "RM102", "tiny_tasks", ("a", "b"), (1, 2), 3.5, (3.0, 4.0), "2 findings of RM102 at once"
+    )
+    verdict = dataclasses.replace(synthetic_verdict(), together=(shared,))
+    document = findings_document(synthetic_trace(20), verdict)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    assert document["together"] == [
+        {
+            "code": "RM102", "kind": "tiny_tasks", "groups": ["a", "b"], "ranks": [1, 2],
+            "saving_s": 3.5, "saving_s_interval80": [3.0, 4.0],
+            "saving_how": "2 findings of RM102 at once",
+        }
+    ]  # fmt: skip
+    assert "what_if" not in document["findings"][0]
 
 
 def test_the_schema_is_a_schema() -> None:

@@ -274,6 +274,9 @@ def _meta(
         made["scale"] = {
             names.of(str(k), "scale"): v for k, v in meta["scale"].items() if _is_number(v)
         }
+    if isinstance(meta.get("executors"), Mapping):
+        told = meta["executors"]
+        made["executors"] = {k: told[k] for k in ("local", "batch") if _is_number(told.get(k))}
     timeline = Timeline(
         _renamer("tasks", "worker", names, known),
         _renamer("intervals", "name", names, known),

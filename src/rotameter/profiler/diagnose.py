@@ -14,6 +14,7 @@ import numpy as np
 from rotameter.profiler.figures import other_saving, recorded_makespan
 from rotameter.profiler.findings import built_in
 from rotameter.profiler.findings._again import NEVER_ENDED_WELL
+from rotameter.profiler.findings._together import together
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.ledger import ledger
 from rotameter.profiler.replaying.savings import Replayer
@@ -71,7 +72,15 @@ def diagnose(
     status = status_of(trace)
     ranked = sorted(found, key=lambda finding: _rank(finding, failed=status == "failed"))
     book = ledger(trace)
-    return build(trace, book, ranked, [*lent.notes, *book.notes, *broken, *_missing(trace)])
+    try:
+        shared = together(view(trace), lent.replay, ranked)
+    except Exception as error:
+        shared = ()
+        broken.append(f"cannot tell what like findings save together because of {_brief(error)}")
+    # What was replayed holds the run's arrays: a verdict that is kept need not.
+    ranked = [dataclasses.replace(finding, what_if=None) for finding in ranked]
+    notes = [*lent.notes, *book.notes, *broken, *_missing(trace)]
+    return build(trace, book, ranked, notes, shared)
 
 
 def _without_dask(finding: Finding) -> Finding:
@@ -117,7 +126,7 @@ def _rank(finding: Finding, *, failed: bool) -> tuple[Any, ...]:
     fatal = failed and (finding.kind == "workers_died" or never)
     return (
         not fatal,
-        not (finding.kind == "no_progress" and finding.cost_s is None),
+        not _hangs(finding),
         finding.cost_s is None,
         -(finding.cost_s or 0.0),
         _SEVERITY.get(finding.severity, 3),
@@ -125,6 +134,12 @@ def _rank(finding: Finding, *, failed: bool) -> tuple[Any, ...]:
         finding.kind,
         finding.groups,
     )
+
+
+def _hangs(finding: Finding) -> bool:
+    """Say whether a run hangs on it where its trace ends (in a log of jobs it is one of many)."""
+    stuck = finding.kind == "unrunnable" and finding.severity == "critical"
+    return finding.cost_s is None and (finding.kind == "no_progress" or stuck)
 
 
 def _missing(trace: Trace) -> list[str]:
@@ -206,6 +221,7 @@ def to_json(
             }
             for rank, finding in enumerate(verdict.findings, start=1)
         ],
+        "together": to_dict(verdict.together),
         "ledger": ledger(trace).to_dict(),
         "notes": list(verdict.notes),
     }

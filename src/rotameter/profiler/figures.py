@@ -10,7 +10,7 @@ from rotameter.profiler.gpu import gpu_figures, number
 from rotameter.profiler.usage import is_job_log, waiting
 from rotameter.profiler.view import View, plain_python, view
 from rotameter.units import format_number, format_seconds, many
-from rotameter.values import Figure, Finding
+from rotameter.values import Figure, Finding, Together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
 
 __all__ = [
+    "cause",
     "computed",
+    "doubtful",
     "figures",
+    "largest",
     "no_time",
     "other_saving",
     "recorded_makespan",
@@ -57,8 +60,32 @@ _KINDS = {
     "gpu_idle_communication": "GPU waits for messages",
     "gpu_unused": "GPUs held in vain",
     "regime_change": "a slow-down in mid-run",
+    "uneven_workers": "slow workers",
+    "queue_wait": "waits before the start",
 }
 """Kinds of findings in plain words."""
+
+
+def cause(finding: Finding | Together) -> str:
+    """Name what a finding is of in plain words; of several at once with how many groups.
+
+    Examples
+    --------
+    >>> cause(Together("RM102", "tiny_tasks", ("a", "b"), (1, 2), 3.0, (2.0, 4.0), ""))
+    'tiny tasks in 2 groups'
+    """
+    kind = _KINDS.get(finding.kind, finding.kind.replace("_", " "))
+    if isinstance(finding, Finding):
+        return kind
+    n = len(finding.groups)
+    return f"{kind} in {n} groups" if n > 1 else f"{kind} ({len(finding.ranks)} findings)"
+
+
+def largest(findings: Sequence[Finding], together: Sequence[Together]) -> Together | None:
+    """Give the findings of one code that save more at once than any finding alone, if there are."""
+    top = max((f.cost_s for f in findings if f.cost_s is not None and not doubtful(f)), default=0.0)
+    best = max(together, key=lambda one: one.saving_s, default=None)
+    return best if best is not None and best.saving_s > top else None
 
 
 def doubtful(finding: Finding) -> bool:
@@ -113,7 +140,12 @@ def task_hours(seen: View) -> tuple[float, float] | None:
     return float(seen.wall[live & seen.lost].sum()) / 3600.0, total / 3600.0
 
 
-def figures(trace: Trace, book: Ledger, findings: Sequence[Finding]) -> tuple[Figure, ...]:
+def figures(
+    trace: Trace,
+    book: Ledger,
+    findings: Sequence[Finding],
+    together: Sequence[Together] = (),
+) -> tuple[Figure, ...]:
     """Give the four figures of the first screen; an unknown one says why."""
     seen = view(trace)
     time = _run_time(seen)
@@ -124,7 +156,7 @@ def figures(trace: Trace, book: Ledger, findings: Sequence[Finding]) -> tuple[Fi
         time,
         _efficiency(seen, book),
         _wasted(seen, book),
-        _fourth(seen, findings),
+        _fourth(seen, findings, together),
     )
 
 
@@ -259,7 +291,7 @@ def _waited(seen: View) -> Figure:
     return Figure(label, wait["total_s"], "s", text, how)
 
 
-def _fourth(seen: View, findings: Sequence[Finding]) -> Figure:
+def _fourth(seen: View, findings: Sequence[Finding], together: Sequence[Together]) -> Figure:
     found = task_hours(seen)
     if found is not None and found[0] > 0 and found[0] / found[1] >= FAILED_SHARE:
         lost, total = found
@@ -282,17 +314,13 @@ def _fourth(seen: View, findings: Sequence[Finding]) -> Figure:
         value = 0.0 if seen.makespan and not findings else None
         return Figure("Avoidable", value, "s", text, "largest cost among the findings")
     top = max(priced, key=lambda f: f.cost_s or 0.0)
-    cost = top.cost_s or 0.0
     if no_time(top, seen.makespan):
         return _no_time_figure(priced)
-    kind = _KINDS.get(top.kind, top.kind.replace("_", " "))
-    return Figure(
-        "Avoidable",
-        cost,
-        "s",
-        f"{format_seconds(cost)} ({cost / seen.makespan:.0%}): {kind}",
-        top.cost_how,
-    )
+    cost, of, how = top.cost_s or 0.0, cause(top), top.cost_how
+    if (more := largest(findings, together)) is not None:
+        cost, of, how = more.saving_s, cause(more), more.saving_how
+    text = f"{format_seconds(cost)} ({cost / seen.makespan:.0%}): {of}"
+    return Figure("Avoidable", cost, "s", text, how)
 
 
 def _no_time_figure(priced: Sequence[Finding]) -> Figure:
@@ -301,6 +329,5 @@ def _no_time_figure(priced: Sequence[Finding]) -> Figure:
     top = max(priced, key=lambda f: f.cost_s or 0.0)
     if other is None:
         return Figure("Avoidable", top.cost_s, "s", "no run time", top.cost_how)
-    kind = _KINDS.get(other.kind, other.kind.replace("_", " "))
-    text = f"no run time; {other_saving(other)}: {kind}"
+    text = f"no run time; {other_saving(other)}: {cause(other)}"
     return Figure("Avoidable", top.cost_s, "s", text, other.cost_how)

@@ -15,9 +15,11 @@ from rotameter.profiler.failure_words import (
     why_failed,
 )
 from rotameter.profiler.figures import (
+    cause,
     computed,
     doubtful,
     figures,
+    largest,
     no_time,
     other_saving,
     recorded_makespan,
@@ -29,7 +31,7 @@ from rotameter.profiler.open_ends import open_tasks, still_waiting
 from rotameter.profiler.usage import ends, gpu_words, hours, is_job_log, percent, usage
 from rotameter.profiler.view import View, short, view
 from rotameter.units import format_count, format_seconds, many
-from rotameter.values import Finding, Verdict
+from rotameter.values import Finding, Together, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,10 +81,16 @@ def status_of(trace: Trace) -> Status:
     return "unknown"
 
 
-def build(trace: Trace, book: Ledger, findings: Sequence[Finding], notes: Sequence[str]) -> Verdict:
-    """Put the verdict together from ranked findings."""
+def build(
+    trace: Trace,
+    book: Ledger,
+    findings: Sequence[Finding],
+    notes: Sequence[str],
+    together: Sequence[Together] = (),
+) -> Verdict:
+    """Put the verdict together from ranked findings, and what those of one code save at once."""
     status = status_of(trace)
-    said = sentence(trace, book, findings, status)
+    said = sentence(trace, book, findings, status, together)
     if gpu_sentence(trace.meta) is not None:  # About cores and workers, which it has none of.
         notes = [note for note in notes if not note.endswith(_NO_WORKERS)]
     cost = tracing_note(view(trace))
@@ -96,9 +104,10 @@ def build(trace: Trace, book: Ledger, findings: Sequence[Finding], notes: Sequen
     return Verdict(
         sentence=said,
         status=status,
-        figures=figures(trace, book, findings),
+        figures=figures(trace, book, findings, together),
         findings=tuple(findings),
         notes=tuple(notes) if cost is None else (cost, *notes),
+        together=tuple(together),
     )
 
 
@@ -134,7 +143,13 @@ def tracing_note(seen: View) -> str | None:
     )
 
 
-def sentence(trace: Trace, book: Ledger, findings: Sequence[Finding], status: Status) -> str:
+def sentence(
+    trace: Trace,
+    book: Ledger,
+    findings: Sequence[Finding],
+    status: Status,
+    together: Sequence[Together] = (),
+) -> str:
     """Word the verdict; a run that did not end well begins with why."""
     seen = view(trace)
     run = trace.meta.get("run") or {}
@@ -149,19 +164,20 @@ def sentence(trace: Trace, book: Ledger, findings: Sequence[Finding], status: St
         return f"Still running: {many(done, 'task')} {were(done)} recorded as done so far."
     if status == "interrupted":
         return _interrupted(seen, run)
+    losses = _losses(seen, findings, together) if findings else ""
     gpu = gpu_sentence(trace.meta)
     if gpu is not None:
-        return f"{gpu} {_losses(seen, findings, book)}" if findings else gpu
+        return f"{gpu} {losses}" if findings else gpu
     if not seen.n:
         return "No tasks were recorded."
     facts = usage(trace)
     if is_job_log(seen):
-        return _job_log(seen, facts, findings, book)
+        return _job_log(seen, facts, losses)
     burnt, unended = _burnt(seen, facts["failed"]), _unended(seen)
     if not findings:
         said = burnt or _nothing(seen, book, unended)
         return f"{unended} {said}" if unended else said
-    return " ".join(text for text in (unended, burnt, _losses(seen, findings, book)) if text)
+    return " ".join(text for text in (unended, burnt, losses) if text)
 
 
 def _unended(seen: View) -> str | None:
@@ -209,7 +225,7 @@ def _failed_attempts(lost: dict[str, Any], noun: str = "attempt") -> str:
     return text
 
 
-def _job_log(seen: View, facts: dict[str, Any], findings: Sequence[Finding], book: Ledger) -> str:
+def _job_log(seen: View, facts: dict[str, Any], losses: str) -> str:
     """Word what a log of many jobs tells: it is no run that could fail or finish."""
     total = len(seen.task_ids)
     span = f" over {_span(seen)}" if seen.makespan is not None else ""
@@ -244,8 +260,8 @@ def _job_log(seen: View, facts: dict[str, Any], findings: Sequence[Finding], boo
         )
     if idle := gpu_words(facts["gpu"], "job"):
         said.append(idle)
-    if findings:
-        said.append(_losses(seen, findings, book))
+    if losses:
+        said.append(losses)
     return " ".join(said)
 
 
@@ -322,10 +338,9 @@ def _nothing(seen: View, book: Ledger, unended: str | None = None) -> str:
     return f"{'No cause of loss found' if little else 'Nothing worth changing'}: {facts}."
 
 
-def _losses(seen: View, findings: Sequence[Finding], book: Ledger) -> str:
+def _losses(seen: View, findings: Sequence[Finding], together: Sequence[Together]) -> str:
     top = findings[0]
-    more = len(findings) - 1
-    others = "" if not more else f" {more} more cause{'s' if more > 1 else ''} found."
+    others = _others(len(findings) - 1)
     if top.cost_s is None or not seen.makespan or doubtful(top):
         return f"{stop(top.title)}{others}"
     if all(no_time(f, seen.makespan) for f in findings if f.cost_s is not None):
@@ -334,8 +349,18 @@ def _losses(seen: View, findings: Sequence[Finding], book: Ledger) -> str:
             f"Nothing worth changing was found for the run time ({_span(seen)}); "
             f"{f'{saves} avoidable' if saves else 'besides'}: {stop(lower(top.title))}{others}"
         )
-    share = top.cost_s / seen.makespan
-    return (
-        f"About {format_seconds(top.cost_s)} of {_span(seen)} ({share:.0%}) "
-        f"avoidable: {stop(lower(top.title))}{others}"
-    )
+    if (shared := largest(findings, together)) is not None:
+        first = findings[shared.ranks[0] - 1]
+        rest = _others(len(findings) - len(shared.ranks))
+        why = f"{cause(shared)}, priced together. The largest: {stop(lower(first.title))}{rest}"
+        return f"{_about(seen, shared.saving_s)} avoidable: {why}"
+    return f"{_about(seen, top.cost_s)} avoidable: {stop(lower(top.title))}{others}"
+
+
+def _about(seen: View, saving_s: float) -> str:
+    share = saving_s / seen.makespan if seen.makespan else 0.0
+    return f"About {format_seconds(saving_s)} of {_span(seen)} ({share:.0%})"
+
+
+def _others(more: int) -> str:
+    return "" if not more else f" {more} more cause{'s' if more > 1 else ''} found."

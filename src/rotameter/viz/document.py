@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from rotameter.profiler.usage import usage
 from rotameter.units import many
+from rotameter.values import to_dict
 from rotameter.viz.columns import codes, spans
 from rotameter.viz.devices import devices
 from rotameter.viz.formats import clip, plain
@@ -255,6 +256,7 @@ def findings_document(
             {"id": f"F{rank:02d}", "rank": rank, **finding.to_dict()}
             for rank, finding in enumerate(verdict.findings, 1)
         ],
+        "together": to_dict(verdict.together),
         "notes": list(verdict.notes),
         "losses": [
             text

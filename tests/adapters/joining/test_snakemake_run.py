@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rotameter
-from rotameter.adapters.joining import _snakemake_log, join
+from rotameter.adapters.joining import join
 from rotameter.errors import BadInput
 
 T0 = 1_700_000_000
@@ -463,38 +463,6 @@ def test_the_same_folder_twice_is_the_same(run):
     run.write("jobs.txt", sacct())
     a, b = run.open(), run.open()
     assert a.table("tasks").equals(b.table("tasks")) and json.dumps(a.meta) == json.dumps(b.meta)
-
-
-def test_blocks_of_older_versions():
-    log = _snakemake_log.read(f"""Provided cluster nodes: 2
-{stamp(0)}
-
-group job gg (jobs in lexicogr. order):
-
-    {stamp(0)}
-    checkpoint g1:
-        output: out/g1.txt
-        jobid: 6
-
-Submitted group job 083ed0ae-7ac0 with external jobid '1004'.
-
-{stamp(1)}
-rule one:
-    output: out/1.txt, out/2.txt
-    jobid: 7
-    shell:
-        cat
-        jobid: 99
-Submitted job 7 with external jobid 'Submitted batch job 142'.
-{stamp(4)}
-Finished job 7.
-{stamp(5)}
-Finished job 6.
-""".split("\n"))  # fmt: skip
-    group, one = log.attempts
-    assert (group.rule, group.batch, group.external) == ("g1", True, None)
-    assert (one.outputs, one.external, one.jobid) == (["out/1.txt", "out/2.txt"], "142", "7")
-    assert one.ended_ns - one.started_ns == 3 * 10**9
 
 
 def test_no_snakemake_no_join(tmp_path):

@@ -212,3 +212,41 @@ def test_splitting_each_step_of_a_chain_is_an_ideal(made_run: Make) -> None:
     assert finding.cost_s_interval80 == (0.0, pytest.approx(75.0))
     assert finding.cost_how.startswith("at most, if what ran alone were split")
     assert "at most that is saved, if each of them can be split into 4 tasks" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("columns", "has", "sure"),
+    [
+        ({}, "how many cores it used or asked for is not on record, nor whether it can be", False),
+        ({"cpu_s": 39.0}, "used 0.97 of its worker's 4 cores: give it more of them, if its", True),
+        ({"requested_cores": 1.0, "cpu_s": 39.0}, "asked for 1 of its worker's 4 cores", True),
+        ({"requested_cores": 1.0}, "asked for 1 of its worker's 4 cores: give it more", True),
+        ({"requested_cores": 1.0, "cpu_s": 4.0}, "used 0.1 of the 1 core that it asked for", False),
+        ({"requested_cores": 4.0, "cpu_s": 150.0}, "asked for all that its worker has", False),
+    ],
+)
+def test_one_task_is_told_to_split_only_where_cores_were_there_to_give(
+    made_run: Make, columns: dict[str, float], has: str, sure: bool
+) -> None:
+    """A static table: eight short tasks side by side, then one of 40 s alone, on 2 x 4 cores."""
+    run = made_run(workers=2, threads=4, engine="table")
+    first = run.step("parts", [5.0] * 8)
+    run.task("all", "join", "w0", 5.0, 40.0, ready=5.0, **columns)
+    run.tables["deps"] += [{"task_id": "all", "depends_on": name} for name in first]
+    trace = run.trace()
+    finding = only(Advisor().check(trace, Tools(replay=Replayer(trace))))
+    assert finding.advice.startswith("`join` is one task")
+    assert has in finding.advice
+    assert ("split it into several" in finding.advice) is sure
+    assert finding.confidence == ("medium" if sure else "low")
+    assert finding.cost_s_interval80 is not None
+    assert (finding.cost_s_interval80[0] > 0.0) is sure
+    assert "avoidable" not in diagnose(trace, [Advisor()]).sentence or sure
+
+
+def test_a_step_of_several_tasks_can_be_of_more(made_run: Make) -> None:
+    run = made_run(workers=1, threads=4, engine="table")
+    for number in range(4):
+        run.task(f"s{number}", "step", "w0", 10.0 * number, 10.0)
+    finding = only(Advisor().check(run.trace(), Tools()))
+    assert finding.advice.startswith("Split that step into more tasks")

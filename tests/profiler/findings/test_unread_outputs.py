@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.unread_outputs import Advisor
 from rotameter.profiler.replaying.savings import Replayer
@@ -68,10 +69,47 @@ def test_small_notes_cost_nothing(made_run: Make) -> None:
     assert check(run) == []
 
 
-def test_where_no_reads_are_recorded_nothing_is_unread(made_run: Make) -> None:
+NOTE = "cannot tell which outputs nobody reads because no reads of files were recorded"
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_where_no_reads_are_recorded_it_says_that_it_cannot_tell(
+    made_run: Make, linked: bool
+) -> None:
     run = writing(made_run)
     run.meta["origin"] = "imported"
-    assert check(run) == []
+    if not linked:
+        run.tables["deps"] = []
+    verdict = diagnose(run.trace(), [Advisor()])
+    assert verdict.findings == ()
+    assert verdict.notes.count(NOTE) == 1
+
+
+def test_reads_past_the_tracer_leave_it_blind(made_run: Make) -> None:
+    """The counters of the last tasks say that they read as much as was written."""
+    run = writing(made_run)
+    for row in run.tables["tasks"][-4:]:
+        row["read_bytes"] = 200_000_000
+    assert diagnose(run.trace(), [Advisor()]).notes.count(NOTE) == 1
+    for row in run.tables["tasks"][-4:]:
+        row["read_bytes"] = 1_000_000
+    verdict = diagnose(run.trace(), [Advisor()])
+    assert (len(verdict.findings), verdict.notes.count(NOTE)) == (1, 0)
+
+
+@pytest.mark.parametrize("case", ["no files", "a read", "only code written"])
+def test_where_reads_could_be_seen_nothing_is_said(made_run: Make, case: str) -> None:
+    run = writing(made_run)
+    run.meta["origin"] = "imported"
+    flows = run.tables["flows"]
+    if case == "no files":
+        flows.clear()
+    elif case == "a read":
+        flows.append({**flows[0], "op": "read", "object": "/in/0", "task_id": "before-0"})
+    else:
+        for row in flows:
+            row["object"] = f"/x/site-packages{row['object']}.pyc"
+    assert NOTE not in diagnose(run.trace(), [Advisor()]).notes
 
 
 @pytest.mark.parametrize("lacking", ["bytes", "ops", "busy_s", "first_ns", "task_id", "object"])

@@ -138,6 +138,25 @@ def _unrunnable(scheduler: Any) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
+def _count(into: dict[str, dict[str, Any]], task: Any, **first: Any) -> None:
+    """Count a task in the row of its group, which tells what it tells of the first of them."""
+    row = into.setdefault(str(task.prefix.name), {"n": 0, **first})
+    row["n"] += 1
+
+
+def _waits_for(task: Any, into: dict[Any, int]) -> str | None:
+    """Count what a task waits for; give what is wrong with that, if anything is."""
+    on = task.waiting_on or ()
+    bad = None if on else "waits for nothing"
+    for dep in on:
+        at = (str(dep.prefix.name), dep.state)
+        if at in into or len(into) < 40:
+            into[at] = into.get(at, 0) + 1
+        if dep.state not in ("waiting", "processing", "queued", "no-worker"):
+            bad = f"waits for a task that is {dep.state}"
+    return bad
+
+
 def _scan(scheduler: Any, scan_s: float) -> dict[str, Any]:
     """Walk over all tasks once: what waits for what, what contradicts itself, what failed."""
     end = time.perf_counter() + scan_s
@@ -153,40 +172,19 @@ def _scan(scheduler: Any, scan_s: float) -> dict[str, Any]:
             break
         state = task.state
         if state == "waiting":
-            name = str(task.prefix.name)
-            into = waits.setdefault(name, {})
-            on = task.waiting_on or ()
-            bad = None if on else "waits for nothing"
-            for dep in on:
-                at = (str(dep.prefix.name), dep.state)
-                if at in into or len(into) < 40:
-                    into[at] = into.get(at, 0) + 1
-                if dep.state not in ("waiting", "processing", "queued", "no-worker"):
-                    bad = f"waits for a task that is {dep.state}"
+            bad = _waits_for(task, waits.setdefault(str(task.prefix.name), {}))
             if bad:
-                row = odd.setdefault(name, {"n": 0, "what": bad, "key": str(task.key)[:120]})
-                row["n"] += 1
+                _count(odd, task, what=bad, key=str(task.key)[:120])
         elif state == "erred" and task.exception_blame is not task:
             blame = task.exception_blame
-            row = fallen.setdefault(
-                str(task.prefix.name),
-                {"n": 0, "of": None if blame is None else str(blame.prefix.name)},
-            )
-            row["n"] += 1
+            _count(fallen, task, of=None if blame is None else str(blame.prefix.name))
         elif state == "erred":
-            row = failed.setdefault(
-                str(task.prefix.name),
-                {"n": 0, "text": str(getattr(task, "exception_text", ""))[:300]},
-            )
-            row["n"] += 1
+            _count(failed, task, text=str(getattr(task, "exception_text", ""))[:300])
         elif state == "processing" and (
             task.processing_on is None or task.processing_on.address not in scheduler.workers
         ):
             what = "is processing on a worker that is gone"
-            row = odd.setdefault(
-                str(task.prefix.name), {"n": 0, "what": what, "key": str(task.key)[:120]}
-            )
-            row["n"] += 1
+            _count(odd, task, what=what, key=str(task.key)[:120])
         if state in _OPEN and state != "erred":
             for client in task.who_wants or ():
                 wanted[client.client_key] = wanted.get(client.client_key, 0) + 1

@@ -47,6 +47,7 @@ class Importer:
         self._parts: list[Part] = []
         self._commas = Commas()
         self._beyond: list[Any] = [0]
+        self._batch = 0
 
     def sniff(self, head: Head) -> float:
         """Look for a header with Nextflow's columns."""
@@ -133,13 +134,17 @@ class Importer:
                 "rows that are there more than once (one trace under two names, or a row "
                 f"repeated) are counted once: {self._twice:,} left out"
             )
+        if self._batch:
+            build.meta.setdefault("executors", {"batch": self._batch})
         build.not_measured("dependencies and the size of inputs: Nextflow's trace has none")
         build.not_measured(
             "memory between readings: peak_rss is sampled every 1, 5 and then 30 seconds"
         )
 
     def _look(self, made: Attempt) -> None:
-        """Note a task that ran longer than it took in all."""
+        """Note a task that ran longer than it took in all, and one whose id is no process."""
+        if made.native_id and not made.native_id.isdigit() and made.row["outcome"] != "cached":
+            self._batch += 1
         if made.beyond_s is not None:
             self._beyond[0] += 1
             self._beyond[1:] = self._beyond[1:] or [made.row["task_id"], *made.beyond_s]

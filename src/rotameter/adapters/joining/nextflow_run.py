@@ -145,6 +145,7 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     _with_work(folder, attempts, joined, where, build, ledger)
     with_starts(zip(attempts[traced:], joined[traced:], strict=True))
     processes = _processes(attempts, logs, tasks)
+    _executors(attempts, _batch(attempts, logs, tasks), build)
     if slurm.jobs and processes:
         build.note(
             f"{many(len(processes), 'task')} ran under the executor local, where the native id is "
@@ -265,16 +266,25 @@ def _processes(
     tasks: Mapping[str, _nextflow_log.Task],
 ) -> set[str]:
     """Give the hashes of tasks that ran beside Nextflow itself: their native id is no job."""
+    return {
+        made.hash
+        for made, batch in zip(attempts, _batch(attempts, logs, tasks), strict=True)
+        if batch is False and made.hash
+    }
+
+
+def _batch(
+    attempts: list[Attempt],
+    logs: list[tuple[Path, _nextflow_log.Log]],
+    tasks: Mapping[str, _nextflow_log.Task],
+) -> list[bool | None]:
+    """Say which attempts were batch jobs, and which ran beside Nextflow; None: not told."""
     executors = {name for _, log in logs for name in log.executors}
-    found = set()
-    for made in attempts:
-        task = tasks.get(made.hash or "")
-        batch = task.batch if task is not None else None
-        if batch is None and executors:
-            batch = executors != {"local"}
-        if batch is False and made.hash:
-            found.add(made.hash)
-    return found
+    of_all = executors != {"local"} if executors else None
+    if len(executors) > 1 and "local" in executors:
+        of_all = None
+    found = [tasks.get(made.hash or "") for made in attempts]
+    return [of_all if task is None or task.batch is None else task.batch for task in found]
 
 
 def _with_logs(
@@ -355,6 +365,15 @@ def _zone(
     if offset is not None:
         ledger.zones["trace"] = {"utc_offset_s": offset / 1e9, "how": "inferred from the log"}
     return offset
+
+
+def _executors(attempts: list[Attempt], told: list[bool | None], build: Builder) -> None:
+    """Keep how many attempts ran where, as far as the logs tell."""
+    pairs = zip(attempts, told, strict=True)
+    batch = [is_job for made, is_job in pairs if made.row["outcome"] != "cached"]
+    counts = {"local": batch.count(False), "batch": batch.count(True)}
+    if any(counts.values()):
+        build.meta["executors"] = counts
 
 
 def _facts(logs: list[tuple[Path, _nextflow_log.Log]], build: Builder) -> None:

@@ -104,6 +104,7 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     for task, on in dependencies(jobs):
         build.add("deps", {"task_id": task, "depends_on": on})
     _facts([log for _, log in logs], build)
+    _executors(jobs, logs, build)
     ledger.close([job.joined for job in jobs], build)
     _say(jobs, build)
     return build.build(utc_offset_s=utc_offset_s)
@@ -180,6 +181,15 @@ def _facts(logs: list[_snakemake_log.Log], build: Builder) -> None:
             f"{len(logs):,} runs (logs) lie in this folder: all are joined, and the makespan "
             "spans all of them"
         )
+
+
+def _executors(jobs: list[Job], logs: list[tuple[str, _snakemake_log.Log]], build: Builder) -> None:
+    """Keep how many attempts ran where: a log that tells of cores hands no job to others."""
+    here = {name for name, log in logs if log.cores}
+    batch = sum(job.batch or job.external is not None for job in jobs)
+    local = sum(not job.batch and job.external is None and job.log in here for job in jobs)
+    if batch or local:
+        build.meta["executors"] = {"local": local, "batch": batch}
 
 
 def _say(jobs: list[Job], build: Builder) -> None:

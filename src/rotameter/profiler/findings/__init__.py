@@ -55,6 +55,7 @@ BUILT_IN = (
     "walltime_loss",
     "no_progress",
     "network_import_or_spill",
+    "unrunnable",
 )
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rotameter.profiler.findings._basis import basis
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings._resources import asked_cores
+from rotameter.profiler.findings._together import Joint, Priced
 from rotameter.profiler.findings.base import price, severity_of, worth_saying
 from rotameter.profiler.replaying.changes import Drop
 from rotameter.profiler.usage import is_job_log
 from rotameter.values import Evidence
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rotameter.profiler.findings.base import Tools
     from rotameter.profiler.replaying.changes import Change
+    from rotameter.profiler.replaying.savings import Replayer
     from rotameter.profiler.view import Floats, Mask, View
 
 __all__ = [
@@ -151,13 +156,40 @@ def without(
             how=how,
         )
         if cost is not None:
-            return _with_held(seen, _at_most(seen, cost, most), rows)
+            return _with_held(seen, _at_most(seen, _for_these(cost, rows), most), rows)
     why = (
         _OFF_PATH
         if base is not None
         else "jobs of a log make no run of their own: nothing ends sooner without them"
     )
     return in_vain(seen, rows, why)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Again(Priced):
+    """A price of attempts made in vain: recorded times bound it, also of several lots of them."""
+
+    rows: Mask | None = None
+
+    def with_(self, others: Sequence[Any], seen: View, replay: Replayer | None) -> Joint | None:
+        """Replay the run without any of these attempts."""
+        made = Priced.with_(self, others, seen, replay)
+        rows = [one.rows for one in (self, *others) if isinstance(one, _Again)]
+        known = [mask for mask in rows if mask is not None]
+        if made is None or len(known) < 1 + len(others):
+            return None
+        every = np.logical_or.reduce(known)
+        most = min(spent_s(seen, every), hastened_s(seen, every))
+        return replace(made, mid_s=min(made.mid_s, most), high_s=min(made.high_s, most))
+
+
+def _for_these(cost: Cost, rows: Mask) -> Cost:
+    """Let a price know the attempts that it is of."""
+    was = cost.fields.get("what_if")
+    if not isinstance(was, Priced):
+        return cost
+    made = _Again(was.changes, was.base, was.widen, was.most_s, rows)
+    return replace(cost, fields={**cost.fields, "what_if": made})
 
 
 def _from_record(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rotameter.profiler.findings._survived import Survived
+from rotameter.profiler.findings._together import Priced
 from rotameter.profiler.findings.base import Tools, price
 from rotameter.units import format_number, format_seconds
 
@@ -33,14 +34,16 @@ def replayed(seen: View, tools: Tools, deaths: list[Death], loss: dict[str, Any]
     codes = {name: code for code, name in enumerate(seen.workers)}
     dead = np.zeros(len(seen.workers) + 1, dtype=bool)
     dead[[codes[death.worker] for death in deaths if death.worker in codes]] = True
-    saving = tools.replay.saving(Survived(seen, dead))
+    change = Survived(seen, dead)
+    saving = tools.replay.saving(change)
     if saving.mid_s is None:
         return loss
     mid = max(0.0, saving.mid_s)
     low, high = saving.low_s or 0.0, saving.high_s or mid
     interval = (round(max(0.0, min(low, mid)), 6), round(max(mid, high), 6))
     how = f"as if these workers had lived on; {saving.how}"
-    return {**loss, "total_s": mid, "interval": interval, "how": how}
+    made = {"total_s": mid, "interval": interval, "how": how, "what_if": Priced((change,))}
+    return {**loss, **made}
 
 
 def priced(seen: View, loss: dict[str, Any]) -> dict[str, Any]:
@@ -49,6 +52,7 @@ def priced(seen: View, loss: dict[str, Any]) -> dict[str, Any]:
         **price(seen, loss["total_s"]),
         "cost_s_interval80": loss.get("interval"),
         "cost_how": loss.get("how") or _how(seen, loss),
+        "what_if": loss.get("what_if"),
     }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.profiler.findings._together import Priced, against
 from rotameter.profiler.findings.base import price, severity_of, worth_saying
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class Cost:
     ----------
     seconds : float
     fields : dict
-        ``cost_s``, ``cost_gbh``, ``cost_core_h``, ``cost_s_interval80``, ``cost_how``.
+        ``cost_s``, ``cost_gbh``, ``cost_core_h``, ``cost_s_interval80``, ``cost_how``, and where a
+        replay told them ``what_if``.
     severity : {"critical", "warning", "info"}
     """
 
@@ -82,7 +84,7 @@ def by_replay(
     if saving is None or saving.mid_s is None:
         why = "there is no replay of the run" if saving is None else saving.how
         return at_most(seen, bound_s, f"{bound_how}; at most that: {why}")
-    off, low, high = _against(tools, changes, base, saving)
+    off, low, high = against(tools.replay, changes, base, saving)
     mid = min(max(0.0, off), most_s)
     if not worth_saying(seen, mid):
         return None
@@ -94,34 +96,15 @@ def by_replay(
             **price(seen, mid),
             "cost_s_interval80": (round(max(0.0, low), 6), _capped(seen, high)),
             "cost_how": text,
+            "what_if": Priced(_beyond(changes, base), base, widen, most_s),
         },
         severity_of(seen, mid),
     )
 
 
-def _against(
-    tools: Tools, changes: tuple[Change, ...], base: tuple[Change, ...], saving: Saving
-) -> tuple[float, float, float]:
-    """Give middle, low and high seconds, against the run as ``base`` describes it.
-
-    How far that description is off in all, a saving is in proportion.
-    """
-    mid = saving.mid_s or 0.0
-    low = mid if saving.low_s is None else saving.low_s
-    high = mid if saving.high_s is None else saving.high_s
-    if not base or tools.replay is None or tools.replay.replay is None:
-        return mid, low, high
-    recorded = tools.replay.replay.recorded_s
-    was, is_ = tools.replay.makespan(*base), tools.replay.makespan(*changes)
-    if not was or is_ is None:
-        return mid, low, high
-    made = (was - is_) * recorded / was
-    spread = abs(was - recorded)
-    return (
-        made,
-        made - float(np.hypot(mid - low, spread)),
-        made + float(np.hypot(high - mid, spread)),
-    )
+def _beyond(changes: tuple[Change, ...], base: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Give the changes less those that describe the recorded run."""
+    return tuple(change for change in changes if not any(change is other for other in base))
 
 
 def at_most(seen: View, bound_s: float, how: str) -> Cost | None:

@@ -44,6 +44,14 @@ class Resources:
     worker_memory_bytes: dict[str, float]
     waits: Mask | None = None
 
+    def beside(self, other: Resources) -> Resources:
+        """Give the change in which each attempt asks for the less of what it does in these two."""
+        return replace(
+            self,
+            cores=np.fmin(self.cores, other.cores),
+            memory_bytes=np.fmin(self.memory_bytes, other.memory_bytes),
+        )
+
     def _was(self, model: Model) -> Floats:
         known = (model.row >= 0) & ~model.gate
         row = np.where(known, model.row, 0)

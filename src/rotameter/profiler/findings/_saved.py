@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.profiler.findings._together import Priced
 from rotameter.profiler.findings.base import price, severity_of, worth_saying
 from rotameter.profiler.groups import _outer
 from rotameter.profiler.replaying.model import PARTS
@@ -65,7 +66,8 @@ class Saved:
     Attributes
     ----------
     fields : dict
-        ``cost_s``, ``cost_s_interval80``, ``cost_gbh``, ``cost_core_h``, ``cost_how`` of a finding.
+        ``cost_s``, ``cost_s_interval80``, ``cost_gbh``, ``cost_core_h``, ``cost_how`` of a finding,
+        and where a replay told them ``what_if``.
     severity : {"critical", "warning", "info"}
     """
 
@@ -127,7 +129,8 @@ def priced(
     by_s = outermost(seen, np.where(np.isfinite(by_s), by_s, 0.0))
     total = float(by_s[by_s > 0].sum())
     replay = tools.replay
-    saving = replay.saving(*more, Shorter(by_s, first)) if replay is not None else None
+    changes = (*more, Shorter(by_s, first))
+    saving = replay.saving(*changes) if replay is not None else None
     if saving is None or saving.mid_s is None:
         return _unpriced(total, how, None if saving is None else saving.how, share)
     mid = max(0.0, saving.mid_s)
@@ -143,6 +146,7 @@ def priced(
                 round(max(high, mid) * range_[1], 6),
             ),
             "cost_how": f"{how}; {saving.how}",
+            "what_if": Priced(changes, widen=range_),
         },
         severity_of(seen, mid),
     )

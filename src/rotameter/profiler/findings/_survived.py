@@ -72,6 +72,10 @@ class Survived:
     seen: View
     dead: Mask
 
+    def beside(self, other: Survived) -> Survived:
+        """Give the change in which the workers of both live on."""
+        return Survived(self.seen, self.dead | other.dead)
+
     def apply(self, model: Model) -> Model:
         """Give the model with the change."""
         seen = self.seen

@@ -8,6 +8,7 @@ import numpy as np
 
 from rotameter.profiler.findings._held import free_cores, memory_held, places
 from rotameter.profiler.findings._likes import behind, comparable, long_ones
+from rotameter.profiler.findings._lone import Alone, is_chain
 from rotameter.profiler.findings._replayed import Cost, at_most, by_replay
 from rotameter.profiler.findings.base import (
     Tools,
@@ -42,9 +43,6 @@ SIDE_BY_SIDE = 0.75
 STOOD_S, STOOD_TIMES = 0.2, 3.0
 """What is ready this long, and several times as long as it takes, stands behind another."""
 
-ONE_STEP = 0.3
-"""Where no group ran for this part of the time, there is no step to split: there is a chain."""
-
 SHIPPED_S = 1.0
 """After a graph full of data has come, its first tasks still have to travel and be unpacked."""
 
@@ -74,14 +72,23 @@ class Advisor:
         cost = (idle + gaps) / slots
         if not worth_saying(seen, cost) or cost < 0.05 * (seen.makespan or 0.0):
             return []
-        made = _cost(seen, tools, line, narrow, gaps > 0.1 * idle, cost)
-        return [self._finding(seen, line, narrow, idle, gaps, made)] if made is not None else []
+        alone = Alone.of(seen, _alone(seen, line, narrow), gaps=gaps > idle)
+        made = _cost(seen, tools, line, narrow, alone, gaps > 0.1 * idle, cost)
+        if made is None:
+            return []
+        return [self._finding(seen, line, narrow, alone, (idle, gaps), made)]
 
     def _finding(
-        self, seen: View, line: Timeline, narrow: Mask, idle: float, gaps: float, cost: Cost
+        self,
+        seen: View,
+        line: Timeline,
+        narrow: Mask,
+        alone: Alone,
+        lost: tuple[float, float],
+        cost: Cost,
     ) -> Finding:
         slots = float(seen.slots or 1.0)
-        groups = _alone(seen, line, narrow)
+        groups, (idle, gaps) = alone.groups, lost
         width = float(line.running[narrow] @ line.dt[narrow]) / max(
             float(line.dt[narrow].sum()), 1e-12
         )
@@ -94,8 +101,10 @@ class Advisor:
                 f"{_who(seen, groups)}"
             )
         advice, change = _advice(seen, [g for g, _ in groups], gaps=gaps > idle)
-        if _chain(groups) and gaps <= idle:
+        if is_chain(groups) and gaps <= idle:
             advice, change = _for_a_chain(len(groups), slots), None
+        elif alone.one is not None:
+            advice, change = alone.one.advice, None
         return Finding(
             code="RM107",
             kind="idle_parallelism",
@@ -104,7 +113,7 @@ class Advisor:
             groups=tuple(seen.groups[g] for g, _ in groups[:3]),
             evidence=_evidence(seen, idle, gaps, _tail(seen, line, narrow), width),
             **cost.fields,
-            confidence="medium",
+            confidence="low" if alone.unsure else "medium",
             advice=advice,
             change=change,
             apply={
@@ -116,7 +125,13 @@ class Advisor:
 
 
 def _cost(
-    seen: View, tools: Tools, line: Timeline, narrow: Mask, gaps: bool, bound_s: float
+    seen: View,
+    tools: Tools,
+    line: Timeline,
+    narrow: Mask,
+    alone: Alone,
+    gaps: bool,
+    bound_s: float,
 ) -> Cost | None:
     """Price by splitting what ran alone into as many pieces as there are cores.
 
@@ -148,7 +163,7 @@ def _cost(
     if gaps:
         changes.append(Scale(None, "gap", 0.0))
     bound_how = f"idle core time over {format_number(slots)} cores, if the same work spread evenly"
-    least = 0.0 if _chain(_alone(seen, line, narrow)) else 0.3
+    least = 0.0 if is_chain(alone.groups) or alone.unsure else 0.3
     if not changes:
         return at_most(seen, bound_s, bound_how)
     words = ["what ran alone were split into as many pieces as there are cores"] * int(rows.any())
@@ -203,14 +218,9 @@ def _who(seen: View, groups: list[tuple[int, float]]) -> str:
     first, share = groups[0]
     if len(groups) == 1 or share >= 0.95:
         return f": {seen.label(first)} ran"
-    if not _chain(groups):
+    if not is_chain(groups):
         return f": {seen.label(first)} ran {share:.0%} of it"
     return f": {len(groups)} groups ran, {seen.label(first)} most ({share:.0%})"
-
-
-def _chain(groups: list[tuple[int, float]]) -> bool:
-    """Say whether many groups ran in that time, none of them for a good part of it."""
-    return bool(groups) and groups[0][1] < ONE_STEP
 
 
 def _of_a_collection(seen: View, groups: list[int]) -> bool:

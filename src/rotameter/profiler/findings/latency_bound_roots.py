@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rotameter.profiler.findings._cores import threads_of
+from rotameter.profiler.findings._together import Joint
 from rotameter.profiler.findings.base import (
     Tools,
     group_median,
@@ -27,6 +28,9 @@ from rotameter.units import format_bytes, format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rotameter.profiler.replaying.savings import Replayer
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import Floats, Mask
 
@@ -134,6 +138,32 @@ class Advisor:
                 "  # before the cluster starts"
             ),
             apply={"order": {"value": target}},
+            what_if=_Idled(rows, gaps),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Idled:
+    """A price by idle cores: of several groups, by those that were idle while any was ready."""
+
+    rows: Mask
+    gaps: _Gaps
+
+    def with_(self, others: Sequence[Any], seen: View, replay: Replayer | None) -> Joint | None:
+        """Sweep all of the groups at once."""
+        parts: list[_Idled] = [self, *(one for one in others if isinstance(one, _Idled))]
+        lost = unused_while_ready(seen, np.logical_or.reduce([part.rows for part in parts]))
+        slots, count = float(seen.slots or 1.0), [float(part.rows.sum()) for part in parts]
+
+        def less(gaps_s: list[float]) -> float:
+            kept = sum(n * gap_s for n, gap_s in zip(count, gaps_s, strict=True))
+            return max(0.0, lost - kept) / slots
+
+        return Joint(
+            less([part.gaps.stocked_s for part in parts]),
+            less([part.gaps.most_s for part in parts]),
+            less([part.gaps.least_s for part in parts]),
+            f"cores idle while a task of any of these was ready, over {format_number(slots)} cores",
         )
 
 

@@ -1,4 +1,4 @@
-"""RM118 queue_wait: jobs wait in the queue though nothing of this run holds them back."""
+"""RM118 queue_wait: jobs wait before they start though nothing of this run holds them back."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ import numpy as np
 
 from rotameter.profiler.findings._replayed import Cost, at_most, by_replay
 from rotameter.profiler.findings._resources import resources
+from rotameter.profiler.findings._waits import SHORT_WAIT_S, chain_s, sooner_s, waited_in
 from rotameter.profiler.findings.base import Tools, worth_saying
 from rotameter.profiler.replaying.model import PARTS
 from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.schema import TABLES
 from rotameter.profiler.trace import Trace
-from rotameter.profiler.usage import JOB_LOGS, is_job_log
+from rotameter.profiler.usage import is_job_log
 from rotameter.profiler.view import View, view
 from rotameter.units import format_seconds
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
+    from rotameter.profiler.findings._waits import Place
     from rotameter.profiler.replaying.changes import Change
     from rotameter.profiler.replaying.model import Model
     from rotameter.profiler.view import Floats, Mask
 
 __all__ = ["Advisor", "in_waves"]
-
-SHORT_WAIT_S = 1.0
-"""Job logs count whole seconds."""
 
 FOLLOWS_S = 5.0
 """A job submitted this soon after others ended was submitted because they had: an engine polls."""
@@ -38,28 +37,38 @@ MUCH_RATIO = 0.1
 FAR_OFF_RATIO = 0.3
 """A replay that is further from the run than this has no say in what the run would be like."""
 
-_WITH_QUEUE = (*JOB_LOGS, "pbs", "lsf", "sge", "htcondor", "nextflow", "snakemake")
-_WITHOUT_QUEUE = ("dask", "distributed", "python", None)
-
-SHARED_RATIO = 0.5
-"""Where there are fewer workers than this for a job, several jobs went to one and the same."""
+_WAITED: dict[Place, str] = {
+    "queue": "waited in the queue",
+    "cores": "waited for cores of the machine (or a limit on tasks at once)",
+    "either": "waited before they started",
+}
+_IN_A_QUEUE = (
+    "ask for what starts sooner (shorter time limits and smaller requests are backfilled; another "
+    "partition), or wait once: run many tasks inside one allocation, or submit what follows with "
+    "a dependency instead of later."
+)
+_LIMITS = {
+    "nextflow": "executor.cpus, executor.memory, executor.queueSize, process.maxForks",
+    "snakemake": "--cores, --resources",
+}
 
 
 class Advisor:
-    """Find runs whose jobs wait for a batch system's queue."""
+    """Find runs whose jobs wait for a batch system's queue, or for a machine's cores."""
 
     name = "queue_wait"
 
     def check(self, trace: Trace, tools: Tools) -> list[Finding]:
         """Look for waits that the run's own jobs do not explain."""
         seen = view(trace)
-        if not seen.ran.any() or not has_queue(seen):
+        place = waited_in(seen)
+        if not seen.ran.any() or place is None:
             return []
         since = np.fmax(seen.ready, seen.submitted)
         wait = np.where(seen.ran, np.maximum(seen.started - since, 0.0), np.nan)
         known = ~np.isnan(wait)
         if not known.any():
-            tools.cannot_tell("how long jobs waited in the queue", "no submission was recorded")
+            tools.cannot_tell(f"how long jobs {_WAITED[place]}", "no submission was recorded")
             return []
         waited = known & (wait > SHORT_WAIT_S)
         if not worth_saying(seen, float(wait[waited].sum())):
@@ -73,30 +82,37 @@ class Advisor:
             minlength=len(seen.groups),
         )
         groups = [int(g) for g in np.argsort(-sums, kind="stable")[:3] if sums[g] > 0]
+        return [self._finding(seen, place, wait, [seen.groups[g] for g in groups], cost, unsure)]
+
+    def _finding(
+        self,
+        seen: View,
+        place: Place,
+        wait: Floats,
+        groups: list[str],
+        cost: Cost,
+        unsure: bool,
+    ) -> Finding:
+        known = ~np.isnan(wait)
         median, ran = float(np.median(wait[known])), float(np.median(seen.wall[known]))
-        n = int(known.sum())
-        return [
-            Finding(
-                code="RM118",
-                kind="queue_wait",
-                severity=cost.severity,
-                title=(
-                    f"{int(waited.sum()):,} of {n:,} jobs waited in the queue, "
-                    f"{format_seconds(median)} in the middle; they ran {format_seconds(ran)}"
-                ),
-                groups=tuple(seen.groups[g] for g in groups),
-                evidence=_evidence(seen, wait, known),
-                **cost.fields,
-                confidence="low" if unsure else "high" if n >= 10 else "medium",
-                advice=(
-                    "Ask for what starts sooner (shorter time limits and smaller requests are "
-                    "backfilled; another partition), or wait once: run many tasks inside one "
-                    "allocation, or submit what follows with a dependency instead of later."
-                ),
-                change=_change(seen),
-                apply=None,
-            )
-        ]
+        n, waited = int(known.sum()), int((known & (wait > SHORT_WAIT_S)).sum())
+        sure = n >= 10 and place != "either"
+        return Finding(
+            code="RM118",
+            kind="queue_wait",
+            severity=cost.severity,
+            title=(
+                f"{waited:,} of {n:,} jobs {_WAITED[place]}, {format_seconds(median)} in the "
+                f"middle; they ran {format_seconds(ran)}"
+            ),
+            groups=tuple(groups),
+            evidence=_evidence(seen, place, wait, known),
+            **cost.fields,
+            confidence="low" if unsure else "high" if sure else "medium",
+            advice=_advice(seen, place),
+            change=_change(seen) if place == "queue" else None,
+            apply=None,
+        )
 
     def _cost(
         self, trace: Trace, seen: View, tools: Tools, wait: Floats
@@ -116,7 +132,8 @@ class Advisor:
             changes = (Follow(since - first, seen.ended - first), *changes)
         if tools.replay is not None and not _unexplained(seen, tools, changes):
             return None, False
-        most, how = _chain(seen, wait), "the longest chain of waits of jobs one after another"
+        most = sooner_s(seen, wait)
+        how = "the longest waits of jobs one after another that the end of the run hung on"
         done = tools.replay.replay if tools.replay is not None else None
         if done is not None and abs(done.replay_error_ratio) > FAR_OFF_RATIO:
             off = f"{100 * abs(done.replay_error_ratio):.0f} %"
@@ -135,32 +152,12 @@ class Advisor:
         return _within(cost, most), done is None
 
 
-def has_queue(seen: View) -> bool:
-    """Say whether jobs waited for a scheduler that gives them a place of their own.
-
-    Engines of batch jobs do so. Where an engine's own workers are on record, which take one task
-    after another, a task waits for a busy worker, or for one to come: that is no queue.
-    """
-    engine = seen.meta.get("engine")
-    if engine in _WITHOUT_QUEUE:
-        return False
-    if engine in _WITH_QUEUE or is_job_log(seen):
-        return True
-    # Only who asks a scheduler for a place says for how long.
-    if not np.isnan(seen.number("requested_wall_s")).all():
-        return True
-    named = seen.worker[seen.ran & (seen.worker >= 0)]
-    if not len(named):
-        return not len(seen.lives)
-    return len(np.unique(named)) > SHARED_RATIO * int(seen.ran.sum())
-
-
-def _evidence(seen: View, wait: Floats, known: Mask) -> tuple[Evidence, ...]:
+def _evidence(seen: View, place: Place, wait: Floats, known: Mask) -> tuple[Evidence, ...]:
     n, ran = int(known.sum()), float(np.median(seen.wall[known]))
     median = float(np.median(wait[known]))
     return (
         Evidence(
-            "median wait in the queue",
+            "median wait in the queue" if place == "queue" else "median wait before the start",
             round(median, 3),
             "s",
             "start less submission, or the end of what it depends on",
@@ -171,28 +168,12 @@ def _evidence(seen: View, wait: Floats, known: Mask) -> tuple[Evidence, ...]:
         Evidence("waits in all", round(float(wait[known].sum()), 3), "s", "sum", n),
         Evidence(
             "longest chain of waits",
-            round(_chain(seen, wait), 3),
+            round(chain_s(seen, wait), 3),
             "s",
             "of jobs that came one after another: the run waited no longer",
             n,
         ),
     )
-
-
-def _chain(seen: View, wait: Floats) -> float:
-    """Give the most that waits of jobs which came one after another add up to.
-
-    What made the run's length is such a chain: of its jobs none was submitted before the one before
-    had ended.
-    """
-    rows = np.flatnonzero(seen.ran & (wait > 0))
-    rows = rows[np.argsort(seen.ended[rows], kind="stable")]
-    since, ends = seen.started[rows] - wait[rows], seen.ended[rows]
-    before = np.searchsorted(ends, since + SHORT_WAIT_S, side="right")
-    best = [0.0]
-    for place, (row, count) in enumerate(zip(rows.tolist(), before.tolist(), strict=True)):
-        best.append(max(best[place], float(wait[row]) + best[min(count, place)]))
-    return best[-1]
 
 
 def _within(cost: Cost | None, most_s: float) -> Cost | None:
@@ -270,6 +251,21 @@ def in_waves(seen: View, wait: Floats) -> bool:
 def _own_accord(since: Floats) -> bool:
     """Say whether submissions are spread over time rather than made at once."""
     return bool(np.ptp(since) > 0.5 * max(1.0, len(since)) and len(np.unique(since)) > 20)
+
+
+def _advice(seen: View, place: Place) -> str:
+    limits = _LIMITS.get(str(seen.meta.get("engine")))
+    told = f" ({limits})" if limits else ""
+    here = (
+        f"raise the limit on what runs at once{told}, ask for fewer cores a task where they use "
+        "less, or use a machine with more cores."
+    )
+    if place == "queue":
+        return f"A{_IN_A_QUEUE[1:]}"
+    if place == "cores":
+        return f"They ran on the engine's own machine: {here}"
+    queue = f"In a batch system: {_IN_A_QUEUE}"
+    return f"Where they ran is not on record. {queue} On one machine: {here}"
 
 
 def _change(seen: View) -> str | None:

@@ -35,6 +35,9 @@ class Advisor:
         """Look for outputs of tasks that the run went on from, read by none."""
         seen = view(trace)
         made = moves(seen)
+        if _blind(seen, made):
+            tools.cannot_tell("which outputs nobody reads", "no reads of files were recorded")
+            return []
         rows = unread(trace, seen)
         if not rows.any():
             return []
@@ -71,7 +74,7 @@ def unread(trace: Trace, seen: View) -> Mask:
     wrote: that one only notes that all is there. They are never meant.
     """
     made = moves(seen)
-    if not made.write.any() or (made.write.all() and not _sees_reads(seen)):
+    if not made.write.any() or _blind(seen, made):
         return np.zeros(made.n, dtype=bool)
     graph = flow_graph(trace)
     source, target, _ = graph.links()
@@ -89,9 +92,20 @@ def unread(trace: Trace, seen: View) -> Mask:
     )
 
 
-def _sees_reads(seen: View) -> bool:
-    """Say whether the tracer of this run would have recorded reads of files."""
-    return seen.meta.get("origin") == "recorded"
+def _blind(seen: View, made: Moves) -> bool:
+    """Say whether tasks wrote files and no read was recorded, by what may not have seen any.
+
+    Our own tracer sees reads as it sees writes. Where the tasks' counters say that they read, and
+    yet it saw no file, something past it did.
+    """
+    outputs = made.write & ~made.program & (made.row >= 0)
+    if not outputs.any() or not made.write.all():
+        return False
+    if seen.meta.get("origin") != "recorded":
+        return True
+    wrote = float(np.nansum(made.bytes[outputs]))
+    read = float(np.nansum(seen.number("read_bytes")[~seen.nested]))
+    return wrote > 0 and read >= wrote
 
 
 def _flushing(seen: View, made: Moves, rows: Mask) -> Floats:

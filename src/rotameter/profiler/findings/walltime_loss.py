@@ -92,26 +92,7 @@ def _workers(seen: View, tools: Tools) -> list[Finding]:
                 f"{vain} of work lost or done again"
             ),
             groups=tuple(ran[:5]),
-            evidence=(
-                Evidence(
-                    "workers stopped", len(deaths), "", "their log, or all at one age", len(deaths)
-                ),
-                Evidence(
-                    "age when stopped",
-                    None if age is None else round(age, 1),
-                    "s",
-                    "median",
-                    len(ages),
-                ),
-                Evidence("work lost with them", round(loss["lost_s"], 3), "core·s", "summed"),
-                Evidence("work done again", round(loss["redone_s"], 3), "core·s", "summed"),
-                Evidence(
-                    "cores missing until replaced",
-                    round(loss["gap_s"], 3),
-                    "core·s",
-                    "workers' lives",
-                ),
-            ),
+            evidence=_of_workers(len(deaths), ages, age, loss),
             **priced(seen, loss),
             confidence="high" if any(death.reason for death in deaths) else "medium",
             advice=(
@@ -126,6 +107,20 @@ def _workers(seen: View, tools: Tools) -> list[Finding]:
             ),
         )
     ]
+
+
+def _of_workers(
+    n: int, ages: list[float], age: float | None, loss: dict[str, Any]
+) -> tuple[Evidence, ...]:
+    old = None if age is None else round(age, 1)
+    gap_s = round(loss["gap_s"], 3)
+    return (
+        Evidence("workers stopped", n, "", "their log, or all at one age", n),
+        Evidence("age when stopped", old, "s", "median", len(ages)),
+        Evidence("work lost with them", round(loss["lost_s"], 3), "core·s", "summed"),
+        Evidence("work done again", round(loss["redone_s"], 3), "core·s", "summed"),
+        Evidence("cores missing until replaced", gap_s, "core·s", "workers' lives"),
+    )
 
 
 def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
