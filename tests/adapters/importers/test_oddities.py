@@ -42,6 +42,60 @@ def test_work_outside_the_workers_life():
     assert said([task(0, 10, worker="w")], [{"worker": "w"}]) == []
 
 
+def test_any_of_a_workers_lives_will_do():
+    lives = [
+        {"worker": "w", "started_ns": begin * S, "ended_ns": end * S}
+        for begin, end in ((9000, 9900), (0, 1000), (5000, 6000))
+    ]
+    other = {"worker": "v", "started_ns": 0, "ended_ns": 99_000 * S}
+    inside = [task(10, 990, worker="w"), task(5000, 5990, worker="w"), task(9100, 9800, worker="w")]
+    assert said(inside, [*lives, other]) == []
+    apart = [
+        task(1100, 1200, worker="w"),
+        task(4000, 5500, worker="w"),
+        task(9000, 9990, worker="w"),
+    ]
+    (word,) = said([*inside, *apart], [*lives, other])
+    assert word.startswith("3 attempts ran")
+    # A life without an end may have lasted; one without a start may have begun at any time.
+    assert said(apart, [*lives, {"worker": "w", "started_ns": 1100 * S}]) == []
+    assert said(apart, [*lives, {"worker": "w", "ended_ns": 9990 * S}]) == []
+
+
+def outside(tasks: list[dict], lives: list[dict]) -> int:
+    """Count by looking at every life of every attempt."""
+    count = 0
+    for one in tasks:
+        own = [life for life in lives if life["worker"] == one["worker"]]
+        fits = [
+            (life["started_ns"] is None or one["started_ns"] >= life["started_ns"] - 60 * S)
+            and (life["ended_ns"] is None or one["ended_ns"] <= life["ended_ns"] + 60 * S)
+            for life in own
+        ]
+        count += bool(own) and not any(fits)
+    return count
+
+
+moments = st.integers(0, 40).map(lambda minutes: minutes * 37 * S)
+spans = st.tuples(st.none() | moments, st.none() | moments)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("wvu"), moments, moments), max_size=8),
+    st.lists(st.tuples(st.sampled_from("wv"), spans), max_size=8),
+)
+def test_lives_are_looked_at_as_if_one_by_one(ran, lived):
+    tasks = [
+        {"task_id": str(at), "worker": name, "started_ns": begun, "ended_ns": begun + lasted}
+        for at, (name, begun, lasted) in enumerate(ran)
+    ]
+    lives = [{"worker": name, "started_ns": a, "ended_ns": b} for name, (a, b) in lived]
+    words = [word for word in said(tasks, lives) if "life" in word]
+    count = outside(tasks, lives)
+    assert [word.split()[0] for word in words] == ([str(count)] if count else [])
+
+
 def test_a_row_of_another_year():
     many = [task(second, second + 1) for second in range(9)]
     (word,) = said([*many, task(365 * 86400, 365 * 86400 + 5)])

@@ -73,16 +73,33 @@ def _seconds(column: pa.ChunkedArray) -> Floats:
 
 
 def _outside(tasks: pa.Table, workers: pa.Table, begun: Floats, ended: Floats) -> int:
-    """Count attempts that ran outside their worker's life by more than clocks differ."""
-    if not len(workers) or tasks["worker"].null_count == len(tasks):
+    """Count attempts outside every life of their worker's name by more than clocks differ.
+
+    A name has several lives where a worker came back, or where runs share a table.
+    """
+    names = pc.unique(workers["worker"].drop_null())
+    if not len(names) or tasks["worker"].null_count == len(tasks):
         return 0
-    places = pc.index_in(tasks["worker"], value_set=workers["worker"].combine_chunks())
-    at = pc.fill_null(places, -1).to_numpy()
-    known = at >= 0
-    first, last = (_seconds(workers[name])[at] for name in ("started_ns", "ended_ns"))
+    life = pc.fill_null(pc.index_in(workers["worker"], value_set=names), -1).to_numpy()
+    mine = pc.fill_null(pc.index_in(tasks["worker"], value_set=names), -1).to_numpy()
+    first, last = (_seconds(workers[name])[life >= 0] for name in ("started_ns", "ended_ns"))
+    first, last = np.nan_to_num(first, nan=-np.inf), np.nan_to_num(last, nan=np.inf)
+    life, n = life[life >= 0].astype(np.int64), len(first)
+    # What began in time may lie in any of the lives begun until then, the one that ends last too.
+    by_start, by_end = np.argsort(first, kind="stable"), np.argsort(last, kind="stable")
+    began, ends = np.argsort(by_start), np.argsort(by_end)
+    order = np.lexsort((began, life))
+    latest = np.maximum.accumulate(life[order] * n + ends[order]) - life[order] * n
+    known = mine >= 0
+    mine = mine[known].astype(np.int64)
+    until = np.nan_to_num(begun[known], nan=np.inf) + _APART_S
+    count = np.searchsorted(first[by_start], until, side="right")
+    keys = (life * (n + 1) + began)[order]
+    at = np.searchsorted(keys, mine * (n + 1) + count, side="left") - 1
+    none = (at < 0) | (life[order][at] != mine)
     with np.errstate(invalid="ignore"):
-        out = (begun < first - _APART_S) | (ended > last + _APART_S)
-    return int((out & known).sum())
+        over = ended[known] > last[by_end][np.where(none, 0, latest[at])] + _APART_S
+    return int((none | over).sum())
 
 
 def _empty(begun: Floats, ended: Floats) -> str:
