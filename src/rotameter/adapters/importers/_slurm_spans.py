@@ -39,8 +39,10 @@ class Spans:
     wall, suspended : numpy.ndarray
         Elapsed (which leaves out time suspended) and Suspended in seconds; NaN is unknown.
     zoned, made : numpy.ndarray
-        Whether a zone is known; whether the job is put together from steps, whose longest is no
+        Whether times carry a zone; whether the job is put together from steps, whose longest is no
         measure of the whole.
+    zone_ns : int
+        Zone by which times without one were moved: clocks are changed in a local night.
 
     Attributes
     ----------
@@ -58,7 +60,14 @@ class Spans:
     """
 
     def __init__(
-        self, start: Any, end: Any, wall: Any, suspended: Any, zoned: Any, made: Any
+        self,
+        start: Any,
+        end: Any,
+        wall: Any,
+        suspended: Any,
+        zoned: Any,
+        made: Any,
+        zone_ns: int = 0,
     ) -> None:
         known = (start != MISSING_NS) & (end != MISSING_NS) & (wall >= 0)
         first = np.where(known, start, 0)
@@ -73,7 +82,7 @@ class Spans:
         fits = first / 1e9 + wall + paused < _LAST_NS / 1e9
         self.changed = an_hour & ~zoned & fits
         at = np.flatnonzero(self.changed)
-        begun = first[at] // 10**9
+        begun = (first[at] + zone_ns) // 10**9
         lasted = np.maximum(gap[at], wall[at] + paused[at]).astype(np.int64)
         self.changed[at] = [_over_a_change(*one) for one in zip(begun, begun + lasted, strict=True)]
         self.backward = known & ~zoned & ~self.changed & (gap < 0) & fits
@@ -85,7 +94,7 @@ class Spans:
 
 
 def _over_a_change(start_s: int, end_s: int) -> bool:
-    """Say whether clocks may have been changed, somewhere in the world, within a span.
+    """Say whether clocks may have been changed, somewhere in the world, within a local span.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def add_tasks(joined: Joined, build: Builder) -> None:
     n, jobs = joined.n, joined.jobs
     use = used(joined)
     phase = jobs.get("phase", np.zeros(n, dtype=np.int8))
-    clock = _Clock(joined, use, phase)
+    clock = _Clock(joined, use, phase, build.zone_ns or 0)
     requested, per_node = _requested(jobs, n)
     stats = gpu.read(joined, clock.wall)
     outcome, kinds, error = _outcomes(joined, use)
@@ -106,7 +106,7 @@ def add_tasks(joined: Joined, build: Builder) -> None:
 class _Clock:
     """When each job was submitted, began and ended, and how long it ran."""
 
-    def __init__(self, joined: Joined, use: Use, phase: Any) -> None:
+    def __init__(self, joined: Joined, use: Use, phase: Any, zone_ns: int) -> None:
         jobs, n = joined.jobs, joined.n
         blank = np.full(n, MISSING_NS, dtype=np.int64)
         self.submit, self.eligible, self.start, self.end = (
@@ -139,6 +139,7 @@ class _Clock:
             column(jobs, "suspended", n),
             jobs.get("zoned", np.zeros(n, dtype=bool)),
             made,
+            zone_ns,
         )
         self.end = self.spans.end
         both = (self.start != MISSING_NS) & (self.end != MISSING_NS) & (self.end >= self.start)
