@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from rotameter.adapters.importers._slurm_values import MISSING_NS
+from rotameter.adapters.importers._slurm_values import LAST_S, MISSING_NS
 
 __all__ = ["Spans"]
 
 _HOUR_S, _DAY_S = 3600, 86_400
 _NEAR_S = 2
 _NEAR_SHARE = 0.01
-_LAST_NS = 7_258_118_400 * 10**9
 _MONTHS = (3, 4, 9, 10, 11)
 _NIGHTS = (4, 5, 6)
 """Clocks are changed, all over the world, in spring and autumn in the night to a Sunday, in some
@@ -79,7 +78,7 @@ class Spans:
         off = gap - wall
         explained = (np.abs(off) <= near) | ((paused > 0) & (np.abs(off - paused) <= near))
         an_hour = known & (np.abs(off - paused) == _HOUR_S) & ~((paused > 0) & explained) & ~made
-        fits = first / 1e9 + wall + paused < _LAST_NS / 1e9
+        fits = first / 1e9 + wall + paused < LAST_S
         self.changed = an_hour & ~zoned & fits
         at = np.flatnonzero(self.changed)
         begun = (first[at] + zone_ns) // 10**9

@@ -15,7 +15,7 @@ from rotameter.adapters.importers._slurm_runs import waiting_words
 from rotameter.adapters.importers._slurm_samples import Metric, add_samples, add_so_far
 from rotameter.adapters.importers._slurm_spans import Spans
 from rotameter.adapters.importers._slurm_use import Use, column, either, positive, spread, used
-from rotameter.adapters.importers._slurm_values import MISSING_NS
+from rotameter.adapters.importers._slurm_values import LAST_S, MISSING_NS
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -127,11 +127,10 @@ class _Clock:
         # With a column of starts, a job without one never ran, unless it lasted.
         never = ~begun & ~(wall > 0) & ("start" in jobs) | (phase == _PENDING)
         lasted = (phase == _ENDED) & (wall > 0)
-        span = np.where(np.isnan(wall), 0, wall) * 1e9
-        late = lasted & begun & ~done
-        self.end[late] = self.start[late] + span[late].astype(np.int64)
-        early = lasted & done & ~begun & ("start" not in jobs)
-        self.start[early] = self.end[early] - span[early].astype(np.int64)
+        late = lasted & begun & ~done & (self.start / 1e9 + wall < LAST_S)
+        self.end[late] = self.start[late] + (wall[late] * 1e9).astype(np.int64)
+        early = lasted & done & ~begun & (self.end / 1e9 > wall) & ("start" not in jobs)
+        self.start[early] = self.end[early] - (wall[early] * 1e9).astype(np.int64)
         self.spans = Spans(
             self.start,
             self.end,

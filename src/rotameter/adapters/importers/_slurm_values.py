@@ -16,6 +16,7 @@ from rotameter.profiler.live.redact import clean_name
 
 __all__ = [
     "JOB_ID",
+    "LAST_S",
     "MISSING_NS",
     "UNKNOWN",
     "State",
@@ -36,6 +37,8 @@ __all__ = [
 ]
 
 MISSING_NS = -(2**63)
+LAST_S = 7_258_118_400
+"""The year 2200: what lies behind is no time of a job."""
 UNKNOWN = frozenset({"", "Unknown", "None", "N/A", "n/a", "INVALID", "(null)", "None assigned"})
 JOB_ID = re.compile(
     r"(\d{1,19}(?:_(?:\d{1,19}|\*|\[[0-9,:%.\-]*\](?:%\d+)?))?(?:\+\d{1,9})?)"
@@ -233,7 +236,7 @@ def when(text: str) -> tuple[int, bool]:
             at, zoned = local_ns(text)
     except (ValueError, OverflowError):
         return MISSING_NS, True
-    return (at, zoned) if 0 < at < 7_258_118_400 * 10**9 else (MISSING_NS, True)
+    return (at, zoned) if 0 < at < LAST_S * 10**9 else (MISSING_NS, True)
 
 
 class Tres(NamedTuple):
