@@ -75,12 +75,31 @@ def _of_its_submission(
     if at != MISSING_NS:
         same = [run for run in begun if any(jobs["submit"][r] == at for r in run)]
         return same[0] if same else None
+    if "outcome" not in jobs:
+        return None
+    if not _pends(jobs, row):
+        return _that_ended_so(jobs, begun, row)
     # Nothing tells when it was submitted. It is another run only if the first was taken back.
-    if len(begun) != 1 or not _pends(jobs, row) or "outcome" not in jobs:
+    if len(begun) != 1:
         return None
     if any(jobs["outcome"][r].as_py() in _REQUEUED for r in begun[0]):
         return None
     return begun[0]
+
+
+def _that_ended_so(jobs: Columns, begun: Sequence[list[int]], row: int) -> list[int] | None:
+    """Find the one run that ended as a row says of which neither Submit nor Start is listed."""
+    said, wall = _as_said(jobs, row)
+    if said in (None, "cancelled") and not wall:
+        return None  # it may never have begun
+
+    def fits(one: int) -> bool:
+        """Say whether a run's row may tell of the same."""
+        outcome, lasted = _as_said(jobs, one)
+        return bool(outcome == said) and (None in (wall, lasted) or wall == lasted)
+
+    same = [run for run in begun if any(map(fits, run))]
+    return same[0] if len(same) == 1 else None
 
 
 def _as_said(jobs: Columns, row: int) -> Any:

@@ -317,10 +317,13 @@ def _warn(joined: Joined, use: Use, stats: gpu.Stats, outcome: Any, build: Build
         )
     if joined.namesakes:
         numbers, first = many(len(joined.namesakes), "job number"), joined.namesakes[0]
+        alike = "" if "submit" in joined.jobs else (
+            "; without the column Submit, a job that was renamed and moved looks the same"
+        )  # fmt: skip
         build.warn(
             f"{numbers} stood for jobs of different users, or of different names and partitions, "
             f"such as {first}: each is a task of its own, such as {first}#2 (with the column "
-            "Cluster, clusters are told apart by name)"
+            f"Cluster, clusters are told apart by name{alike})"
         )
     if joined.resized:
         jobs, first = many(len(joined.resized), "job"), joined.resized[0]
