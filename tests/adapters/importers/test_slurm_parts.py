@@ -57,6 +57,20 @@ def test_a_resized_job_is_one_run(lines: tuple[str, ...]) -> None:
     assert not any("differ" in text for text in said)
 
 
+@pytest.mark.parametrize(
+    ("one", "two"), [("00:05:00", ""), ("", "00:05:00"), ("00:02:00", "00:03:00")]
+)
+def test_a_suspension_of_one_size_is_one_of_the_whole(one: str, two: str) -> None:
+    day = "2025-02-03T"
+    (row,), said = read(
+        f"9|r|RESIZING|{day}09:00:00|{day}09:00:00|{day}09:10:00|00:10:00|{one}",
+        f"9|r|COMPLETED|{day}09:10:00|{day}09:10:00|{day}09:35:00|00:20:00|{two}",
+        head="JobID|JobName|State|Submit|Start|End|Elapsed|Suspended",
+    )
+    assert row["wall_s"] == 1800  # of 35 minutes
+    assert not any("differ" in text for text in said)
+
+
 def test_a_job_resized_twice_that_still_runs() -> None:
     last = line("RUNNING", "09:10:00", "Unknown", "00:05:00", "00:00:00", 1, 1)
     first = line("RESIZING", "08:00:00", "09:00:00", "01:00:00")

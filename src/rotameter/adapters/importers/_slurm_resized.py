@@ -20,7 +20,7 @@ __all__ = ["end_resized", "fold_resized"]
 
 _ENDED = 0
 _NEAR_NS = 2 * 10**9
-_SUMS = ("cpu", "suspended", "read", "write", "energy")
+_SUMS = ("cpu", "read", "write", "energy")
 _MEANS = words("cpus tres_cpus tres_gpus")
 _LARGEST = words("nodes tres_nodes tres_memory")
 
@@ -78,7 +78,10 @@ def fold_resized(jobs: dict[str, Any], runs: Sequence[int]) -> list[tuple[int, i
 
 
 def _add(jobs: dict[str, Any], row: int, after: int) -> None:
-    """Let a run begin with the record before: what it used adds up, its cores are the mean."""
+    """Let a run begin with the record before: what it used adds up, its cores are the mean.
+
+    What one record does not tell is unknown of the whole, but for a suspension: no time is none.
+    """
     for name in ("submit", "eligible", "start"):
         if name in jobs and jobs[name][row] != MISSING_NS:
             jobs[name][after] = jobs[name][row]
@@ -95,5 +98,8 @@ def _add(jobs: dict[str, Any], row: int, after: int) -> None:
     for name in _SUMS:
         if name in jobs:
             jobs[name][after] += jobs[name][row]
+    if "suspended" in jobs:
+        both = jobs["suspended"][[row, after]]
+        jobs["suspended"][after] = np.nan if np.isnan(both).all() else np.nansum(both)
     if "wall" in jobs:
         jobs["wall"][after] = whole
