@@ -32,6 +32,10 @@ def test_a_duration_that_does_not_fit_its_times():
     ]
     assert said([task(0, 10, wall_s=wall) for wall in (10.0, 11.0, 3.0, None)]) == []
     assert said([task(0, None, wall_s=100.0)]) == []
+    # What the importer has said of two of three need not be said again.
+    odd = Trace.from_tables({"tasks": [task(at, at + 10, wall_s=100.0) for at in range(3)]})
+    tables = {name: odd.table(name) for name in ("tasks", "workers")}
+    assert [word.split()[0] for word in oddities(tables, 2)] == ["1"] and not oddities(tables, 3)
 
 
 def test_work_outside_the_workers_life():

@@ -173,6 +173,19 @@ def test_clocks_are_changed_in_a_local_night_whatever_the_zone(
     assert len(_about(list(trace.warnings), "as where the clocks changed")) == 1
 
 
+def test_durations_that_differ_are_told_once() -> None:
+    at = "2025-02-10T"
+    long, short = f"|COMPLETED|{at}10:00:00|{at}10:10:00|", f"|COMPLETED|{at}10:00:00|{at}12:00:00|"
+    _, warnings = _read(TIMED, f"1{long}05:00:00", f"2{short}00:10:00", f"3{long}00:10:00")
+    assert len(_about(warnings, "differ in 2 jobs, such as 1")) == 1
+    assert not _about(warnings, "longer than")
+    # A job that only its steps tell of has none of its own to differ.
+    _, warnings = _read(TIMED, f"1.0{long}05:00:00", f"2{long}05:00:00")
+    assert _about(warnings, "longer than") == [
+        "1 attempt: a duration longer than from its start to its end"
+    ]
+
+
 def test_an_end_before_start_that_no_clock_explains_is_said_so() -> None:
     tasks, warnings = _read(TIMED, "1|COMPLETED|2025-07-01T10:00:00|2025-07-01T09:50:00|00:20:00")
     assert tasks[0]["ended_ns"] - tasks[0]["started_ns"] == 1200 * 10**9

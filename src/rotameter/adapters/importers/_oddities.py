@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["oddities"]
+__all__ = ["lasts_longer", "oddities"]
 
 _OVER, _SLACK_S = 1.05, 1.0
 """A clock that counts whole seconds, started a little later than the other, is not odd."""
@@ -28,13 +28,28 @@ _EMPTY_RATIO, _EMPTY_S, _FEWEST = 0.9, 86_400.0, 5
 """A log may pause over a weekend; a row of another year leaves nearly all of the span empty."""
 
 
-def oddities(tables: Mapping[str, pa.Table]) -> list[str]:
+def lasts_longer(wall_s: Floats, span_s: Floats) -> NDArray[np.bool_]:
+    """Say which durations are longer than the time from start to end by more than clocks count.
+
+    Examples
+    --------
+    >>> lasts_longer(np.array([100.0, 10.9, np.nan]), np.array([10.0, 10.0, 10.0])).tolist()
+    [True, False, False]
+    """
+    with np.errstate(invalid="ignore"):
+        longer: NDArray[np.bool_] = wall_s > _OVER * span_s + _SLACK_S
+    return longer
+
+
+def oddities(tables: Mapping[str, pa.Table], told_longer: int = 0) -> list[str]:
     """Say what is odd about the times of a run.
 
     Parameters
     ----------
     tables : mapping of str to pyarrow.Table
         ``tasks`` and ``workers`` of the schema.
+    told_longer : int
+        Attempts of which it was said that they last longer than from their start to their end.
 
     Returns
     -------
@@ -53,9 +68,8 @@ def oddities(tables: Mapping[str, pa.Table]) -> list[str]:
     begun, ended = (_seconds(tasks[name]) for name in ("started_ns", "ended_ns"))
     wall = tasks["wall_s"].to_numpy()
     words = []
-    with np.errstate(invalid="ignore"):
-        longer = int((wall > _OVER * (ended - begun) + _SLACK_S).sum())
-    if longer:
+    longer = int(lasts_longer(wall, ended - begun).sum()) - told_longer
+    if longer > 0:
         words.append(f"{many(longer, 'attempt')}: a duration longer than from its start to its end")
     outside = _outside(tasks, tables["workers"], begun, ended)
     if outside:

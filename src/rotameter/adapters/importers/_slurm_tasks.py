@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers import _slurm_gpu as gpu
+from rotameter.adapters.importers._oddities import lasts_longer
 from rotameter.adapters.importers._slurm_jobs import Joined
 from rotameter.adapters.importers._slurm_peaks import Peaks, gpu_peaks, memory_peaks
 from rotameter.adapters.importers._slurm_runs import waiting_words
@@ -339,6 +340,7 @@ def _warn(joined: Joined, use: Use, stats: gpu.Stats, outcome: Any, build: Build
 
 def _warn_spans(joined: Joined, spans: Spans, build: Builder) -> None:
     def of(mask: Any) -> tuple[str, int, str]:
+        """Say how many jobs a mask holds; the first one's row and number."""
         rows = np.flatnonzero(mask)
         first = joined.jobs["key"][int(rows[0])].as_py()
         return many(len(rows), "job"), int(rows[0]), first
@@ -355,6 +357,7 @@ def _warn_spans(joined: Joined, spans: Spans, build: Builder) -> None:
             f"End was taken as Start + Elapsed in {jobs}, such as {first}: it lay before Start"
         )
     if spans.differ.any():
+        build.told_longer += int((spans.differ & lasts_longer(spans.wall, spans.gap)).sum())
         jobs, row, first = of(spans.differ)
         build.warn(
             f"Elapsed and End - Start differ in {jobs}, such as {first} "
