@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rotameter.adapters.importers._slurm_use import either, positive
+from rotameter.allocator.resources import MEMORY
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers._slurm_gpu import Stats
@@ -19,9 +20,9 @@ __all__ = ["Peaks", "gpu_peaks", "memory_peaks"]
 _LITTLE = 1.05
 """Steps beside the largest (a batch script that waits for it, ``.extern``) that add no more than
 this are left out: half of what advice adds anyway, and samples 30 s apart miss as much."""
-_SMALL_BYTES = 256e6
-"""Nor do they count where all steps together hold no more than advice ever goes down to
-(``MEMORY.floor``): a shell and srun take some ten MB, Snakemake in a batch script 70 MB."""
+_SMALL_BYTES = MEMORY.floor
+"""Nor do they count where all steps together hold no more than advice ever goes down to: a shell
+and srun take some ten MB, Snakemake in a batch script 70 MB."""
 _SOME = 1.5
 """Where the others add up to half, the sum is an estimate: at most a third less was held. Above
 that it is an upper bound, from which nothing can be advised."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_table import Columns
-from rotameter.adapters.importers._slurm_values import MISSING_NS, words
+from rotameter.adapters.importers._slurm_values import MISSING_NS, PENDING, words
 
 __all__ = ["ALWAYS", "arrays_begun", "runs_of", "waiting_words"]
 
@@ -26,7 +26,6 @@ ALWAYS = frozenset(
     )
 )
 """Columns that a job has from its submission on."""
-_PENDING = 2
 _REQUEUED = frozenset(("worker_lost", "preempted", "rescheduled", "unknown"))
 _ARRAY = re.compile(r"(.*)_\[([\d,:-]+)(?:%\d+)?\]")
 _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
@@ -65,7 +64,7 @@ def _begun(jobs: Columns, row: int) -> Any:
 
 
 def _pends(jobs: Columns, row: int) -> bool:
-    return "phase" in jobs and jobs["phase"][row] == _PENDING
+    return "phase" in jobs and jobs["phase"][row] == PENDING
 
 
 def _of_its_submission(
@@ -133,7 +132,7 @@ def _waiting_arrays(jobs: Columns) -> list[tuple[int, str, str]]:
     keys, phase = jobs["key"], jobs.get("phase")
     if phase is None:
         return []
-    found = pc.match_substring(keys, "_[").to_numpy(zero_copy_only=False) & (phase == _PENDING)
+    found = pc.match_substring(keys, "_[").to_numpy(zero_copy_only=False) & (phase == PENDING)
     matches = [(row, _ARRAY.fullmatch(keys[row].as_py())) for row in np.flatnonzero(found).tolist()]
     return [(row, match[1], match[2]) for row, match in matches if match is not None]
 

@@ -19,6 +19,7 @@ from rotameter.adapters.importers._slurm_unread import Unread, bad_tres
 from rotameter.adapters.importers._slurm_values import (
     LAST_S,
     MISSING_NS,
+    PHASES,
     Tres,
     amount,
     clock,
@@ -222,8 +223,7 @@ def _state(got: _Source, out: Columns) -> None:
         return
     out["outcome"] = _texts(column, lambda text: state(text).outcome)
     out["error"] = _texts(column, lambda text: state(text).error)
-    phases = ("ended", "running", "pending")
-    out["phase"] = _mapped(column, lambda text: phases.index(state(text).phase), np.int8)
+    out["phase"] = _mapped(column, lambda text: PHASES.index(state(text).phase), np.int8)
 
 
 def _limit_minutes(text: str) -> float:

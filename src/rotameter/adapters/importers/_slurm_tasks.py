@@ -16,7 +16,7 @@ from rotameter.adapters.importers._slurm_runs import waiting_words
 from rotameter.adapters.importers._slurm_samples import Metric, add_samples, add_so_far
 from rotameter.adapters.importers._slurm_spans import Spans
 from rotameter.adapters.importers._slurm_use import Use, column, either, positive, spread, used
-from rotameter.adapters.importers._slurm_values import LAST_S, MISSING_NS
+from rotameter.adapters.importers._slurm_values import ENDED, LAST_S, MISSING_NS, PENDING, RUNNING
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_tasks"]
 
-_ENDED, _RUNNING, _PENDING = 0, 1, 2
 _OOM_SIGNAL = 125
 _SHOWN = 5
 _RULE_COMMENT = r"^(?:rule_)?(?P<rule>\w+?)(?:_wildcards_.*)?$"
@@ -52,19 +51,19 @@ def add_tasks(joined: Joined, build: Builder) -> None:
     stats = gpu.read(joined, clock.wall)
     outcome, kinds, error = _outcomes(joined, use)
     oom = np.array(outcome) == "oom"
-    runs = phase == _RUNNING
+    runs = phase == RUNNING
     memory = memory_peaks(use, stats, per_node, oom, runs)
     gpus = gpu_peaks(use, stats, runs)
     # Where a job's own row says 0 (22.05's JSON, a job that still runs), its steps may say more.
     cpu = either(positive(column(jobs, "cpu", n)), use.cpu)
     so_far = np.where(runs, positive(cpu), np.nan)
-    cpu = np.where(clock.ran & (phase == _ENDED), cpu, np.nan)
+    cpu = np.where(clock.ran & (phase == ENDED), cpu, np.nan)
     cpu = either(positive(cpu), stats.cpu_s)
     read = positive(either(column(jobs, "read", n), use.read))
     write = positive(either(column(jobs, "write", n), use.write))
     energy = either(column(jobs, "energy", n), use.energy)
     code, signal = column(jobs, "code", n), column(jobs, "signal", n)
-    over = clock.ran & (phase == _ENDED)
+    over = clock.ran & (phase == ENDED)
     columns = {
         "task_id": jobs["key"],
         "attempt": joined.attempt,
@@ -101,7 +100,7 @@ def add_tasks(joined: Joined, build: Builder) -> None:
     add_so_far(joined, so_far, clock.start, clock.wall, build)
     _warn(joined, use, stats, np.array(outcome), build)
     _warn_spans(joined, clock.spans, build)
-    _say_missing(memory, clock.ran & (phase == _ENDED), build)
+    _say_missing(memory, clock.ran & (phase == ENDED), build)
 
 
 class _Clock:
@@ -118,16 +117,16 @@ class _Clock:
         self.start = np.where(made, use.first, self.start)
         self.end = np.where(made, use.last, self.end)
         wall = np.where(made, use.wall, wall)
-        self.start[phase == _PENDING] = MISSING_NS
-        self.end[phase != _ENDED] = MISSING_NS
+        self.start[phase == PENDING] = MISSING_NS
+        self.end[phase != ENDED] = MISSING_NS
         # A job that was cancelled in the queue may have a start, but never had a CPU or a node.
         host = jobs.get("host")
         homeless = np.zeros(n, dtype=bool) if host is None else _mask(pc.is_null(host))
         self.start[(wall == 0) & ((column(jobs, "cpus", n) == 0) | homeless)] = MISSING_NS
         begun, done = self.start != MISSING_NS, self.end != MISSING_NS
         # With a column of starts, a job without one never ran, unless it lasted.
-        never = ~begun & ~(wall > 0) & ("start" in jobs) | (phase == _PENDING)
-        lasted = (phase == _ENDED) & (wall > 0)
+        never = ~begun & ~(wall > 0) & ("start" in jobs) | (phase == PENDING)
+        lasted = (phase == ENDED) & (wall > 0)
         late = lasted & begun & ~done & (self.start / 1e9 + wall < LAST_S)
         self.end[late] = self.start[late] + (wall[late] * 1e9).astype(np.int64)
         early = lasted & done & ~begun & (self.end / 1e9 > wall) & ("start" not in jobs)
@@ -145,7 +144,7 @@ class _Clock:
         both = (self.start != MISSING_NS) & (self.end != MISSING_NS) & (self.end >= self.start)
         apart = np.where(both, self.end, 0) - np.where(both, self.start, 0)
         self.wall = np.where(np.isnan(wall) & both, apart / 1e9, wall)
-        self.wall[phase == _PENDING] = np.nan
+        self.wall[phase == PENDING] = np.nan
         self.ran = ~never
 
     def columns(self) -> dict[str, Any]:

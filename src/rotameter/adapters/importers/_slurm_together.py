@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from rotameter.adapters.importers._slurm_values import MISSING_NS
+from rotameter.adapters.importers._slurm_values import MISSING_NS, NEAR_NS
 
 __all__ = ["in_turn", "together"]
 
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-_NOTED_NS = 2 * 10**9
-"""The end of a step is noted up to so much after the next one began: its processes are gone."""
-_FULL_RATIO, _NOTED_S = 0.9, 2.0
+_FULL_RATIO = 0.9
 """Steps whose lengths add up to the job's own, or so nearly, are taken to have come one after the
 other: side by side they would have left it, or its script alone, for as long as they overlapped."""
 _SOME_NS, _LONGEST_S = 10**18, 8e9
@@ -69,7 +67,8 @@ def _spans(first: Any, last: Any) -> tuple[Any, Any]:
     begun = np.where(first == MISSING_NS, _LEAST, first)
     known = (first != MISSING_NS) & (last != MISSING_NS) & (last >= first)
     length = np.where(known, last, 0) - np.where(known, first, 0)
-    late = np.minimum(_NOTED_NS, length // 2)
+    # The end of a step may be noted after the next one began: its processes are gone.
+    late = np.minimum(NEAR_NS, length // 2)
     ended = np.where((last == MISSING_NS) | (last < begun), _MOST, last)
     return begun, np.where(known, np.maximum(ended - late, begun + 1), ended)
 
@@ -109,7 +108,7 @@ def in_turn(n: int, at: Any, wall: Any, whole: Any, own: Any) -> tuple[Any, Any]
     mine = np.where(own, wall, 0.0)
     total, count = np.bincount(at, mine, minlength=n), np.bincount(at, own, minlength=n)
     with np.errstate(invalid="ignore"):
-        fits = (total >= _FULL_RATIO * whole) & (total <= whole + _NOTED_S * count)
+        fits = (total >= _FULL_RATIO * whole) & (total <= whole + NEAR_NS / 1e9 * count)
         fits &= whole < _LONGEST_S
     shown = fits[at]
     mine = np.where(shown, mine, 0.0)
