@@ -16,14 +16,14 @@ def task(name="train-1", **asks):
     return SimpleNamespace(prefix=SimpleNamespace(name=name.partition("-")[0]), **{**none, **asks})
 
 
-def told(looks, workers=None):
+def told(looks, workers=None, every=1):
     got = []
     recorder = Recorder(CallSink(got.append), {"role": "scheduler"}, flush_s=60)
     scheduler = SimpleNamespace(workers=workers or {}, unrunnable={})
     unrunnable = Unrunnable(scheduler, recorder)
     for at, tasks in enumerate(looks):
         scheduler.unrunnable = tasks
-        unrunnable.tick(at)
+        unrunnable.tick(at * every)
     recorder.close()
     rows = []
     for frame in read_segment(MAGIC + b"".join(got)).frames:
@@ -34,6 +34,9 @@ def told(looks, workers=None):
 
 
 CPU = {"a": SimpleNamespace(resources={}), "b": SimpleNamespace(resources={"GPU": 1})}
+
+
+SECOND = 10**9
 
 
 def test_what_lasts_is_told_once_and_when_it_ends():
@@ -65,3 +68,37 @@ def test_what_is_asked_for(asks, workers, words):
     ask = task(**asks)
     ((_, _, count, why),) = told([[ask], [ask]], workers)
     assert (count, why) == (1, words)
+
+
+def test_all_are_counted_and_what_is_asked_for_is_worked_out_once():
+    looked = []
+
+    class Resources(dict):
+        def get(self, name, default=None):
+            looked.append(name)
+            return super().get(name, default)
+
+    workers = {f"w{at}": SimpleNamespace(resources=Resources(GPU=1)) for at in range(50)}
+    many = [task(resource_restrictions={"GPU": 2.0}) for _ in range(5000)]
+    many += [task("score-1", resource_restrictions={"GPU": 3.0}) for _ in range(300)]
+    assert told([many, many], workers, every=SECOND) == [
+        (SECOND, "train", 5000, "asks for GPU=2; the most that one offers is 1"),
+        (SECOND, "score", 300, "asks for GPU=3; the most that one offers is 1"),
+    ]
+    assert len(looked) <= 2 * len(workers)
+
+
+def test_many_are_looked_at_less_often_and_that_they_are_gone_is_told_at_once():
+    many = [task() for _ in range(50_000)]  # 4.9 s apart
+    looks = [many] * 12 + [[]]
+    assert [row[:3] for row in told(looks, CPU, every=SECOND)] == [
+        (5 * SECOND, "train", 50_000),
+        (12 * SECOND, "train", 0),
+    ]
+
+
+def test_demands_beyond_the_largest_are_counted_by_group():
+    asks = [task(worker_restrictions={f"tcp://x:{at}"}) for at in range(30)]
+    rows = told([asks * 2, asks * 2], CPU, every=SECOND)
+    assert sum(count for _, _, count, _ in rows) == 60 and len(rows) == 21
+    assert rows[-1] == (SECOND, "train", 20, "no worker may take it")

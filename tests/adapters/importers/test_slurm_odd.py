@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +150,40 @@ def test_an_hour_off_where_clocks_are_changed_somewhere(start: str, end: str) ->
     tasks, warnings = _read(TIMED, f"1|COMPLETED|{start}|{end}|02:00:00")
     assert tasks[0]["ended_ns"] - tasks[0]["started_ns"] == 7200 * 10**9
     assert len(_about(warnings, "as where the clocks changed")) == 1
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "zone"),
+    [
+        ("2026-03-08T01:30:00", "2026-03-08T04:30:00", "-08:00"),  # Los Angeles
+        ("2026-11-01T00:30:00", "2026-11-01T01:30:00", "-08:00"),
+        ("2025-03-09T01:30:00", "2025-03-09T04:30:00", "-10:00"),
+        ("2026-10-04T01:30:00", "2026-10-04T04:30:00", "+10:00"),  # Sydney
+        ("2025-04-05T23:30:00", "2025-04-06T00:30:00", "+12:00"),
+    ],
+)
+def test_clocks_are_changed_in_a_local_night_whatever_the_zone(
+    tmp_path: Path, start: str, end: str, zone: str
+) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(f"{TIMED}\n1|COMPLETED|{start}|{end}|02:00:00\n")
+    trace = rotameter.open(path, utc_offset=zone)
+    (task,) = trace.table("tasks").to_pylist()
+    assert task["ended_ns"] - task["started_ns"] == 7200 * 10**9
+    assert len(_about(list(trace.warnings), "as where the clocks changed")) == 1
+
+
+def test_durations_that_differ_are_told_once() -> None:
+    at = "2025-02-10T"
+    long, short = f"|COMPLETED|{at}10:00:00|{at}10:10:00|", f"|COMPLETED|{at}10:00:00|{at}12:00:00|"
+    _, warnings = _read(TIMED, f"1{long}05:00:00", f"2{short}00:10:00", f"3{long}00:10:00")
+    assert len(_about(warnings, "differ in 2 jobs, such as 1")) == 1
+    assert not _about(warnings, "longer than")
+    # A job that only its steps tell of has none of its own to differ.
+    _, warnings = _read(TIMED, f"1.0{long}05:00:00", f"2{long}05:00:00")
+    assert _about(warnings, "longer than") == [
+        "1 attempt: a duration longer than from its start to its end"
+    ]
 
 
 def test_an_end_before_start_that_no_clock_explains_is_said_so() -> None:

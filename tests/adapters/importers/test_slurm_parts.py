@@ -57,6 +57,20 @@ def test_a_resized_job_is_one_run(lines: tuple[str, ...]) -> None:
     assert not any("differ" in text for text in said)
 
 
+@pytest.mark.parametrize(
+    ("one", "two"), [("00:05:00", ""), ("", "00:05:00"), ("00:02:00", "00:03:00")]
+)
+def test_a_suspension_of_one_size_is_one_of_the_whole(one: str, two: str) -> None:
+    day = "2025-02-03T"
+    (row,), said = read(
+        f"9|r|RESIZING|{day}09:00:00|{day}09:00:00|{day}09:10:00|00:10:00|{one}",
+        f"9|r|COMPLETED|{day}09:10:00|{day}09:10:00|{day}09:35:00|00:20:00|{two}",
+        head="JobID|JobName|State|Submit|Start|End|Elapsed|Suspended",
+    )
+    assert row["wall_s"] == 1800  # of 35 minutes
+    assert not any("differ" in text for text in said)
+
+
 def test_a_job_resized_twice_that_still_runs() -> None:
     last = line("RUNNING", "09:10:00", "Unknown", "00:05:00", "00:00:00", 1, 1)
     first = line("RESIZING", "08:00:00", "09:00:00", "01:00:00")
@@ -114,6 +128,56 @@ def test_another_user_is_another_job_and_each_has_its_own_attempts() -> None:
     )
     assert ids(rows) == [("5", 1, "a"), ("5", 2, "a"), ("5#2", 1, "a")]
     assert {row["user"] for row in rows if row["task_id"] == "5"} == {"ann"}
+
+
+FIXED = """\
+       JobID    JobName  Partition    Account  AllocCPUS      State ExitCode
+------------ ---------- ---------- ---------- ---------- ---------- --------
+{:12} {:>10} {:>10}        acc          4  COMPLETED      0:0
+"""
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("cut", "several"),
+    [(("a_long_jo+", "long_part+"), False), (("another_j+", "other_par+"), True)],
+)
+def test_names_that_sacct_cut_short_are_the_same(
+    cut: tuple[str, str], several: bool, turned: bool
+) -> None:
+    whole = (
+        "JobID|User|JobName|Partition|Account|State|Start|End|Elapsed\n"
+        "7|ann|a_long_job_name|long_partition|acc|COMPLETED|2025-01-01T10:00:00|"
+        "2025-01-01T11:00:00|01:00:00\n"
+    )
+    files = [whole.encode(), FIXED.format("7", *cut).encode()]
+    named = dict(zip("ab", reversed(files) if turned else files, strict=True))
+    trace = import_bytes(Importer, {f"{name}.txt": text for name, text in named.items()})
+    ids = ["7", "7#2"] if several else ["7"]
+    assert sorted(trace.table("tasks")["task_id"].to_pylist()) == ids
+    said = [text for text in trace.warnings if "stood for jobs" in text]
+    # Without Submit, it is not sure.
+    assert [("renamed and moved" in text) for text in said] == [True] * several
+
+
+@pytest.mark.parametrize(
+    ("told", "runs"),
+    [
+        ("COMPLETED|", 2), ("COMPLETED|00:02:00", 2), ("NODE_FAIL|00:01:00", 2),
+        ("COMPLETED|00:03:00", 3), ("FAILED|00:01:00", 3), ("CANCELLED|00:00:00", 3),
+    ],
+)  # fmt: skip
+def test_a_listing_without_times_tells_of_the_run_that_ended_so(told: str, runs: int) -> None:
+    whole = (
+        "JobID|JobName|State|Start|End|Elapsed\n"
+        "7|a|NODE_FAIL|2025-01-01T10:00:00|2025-01-01T10:01:00|00:01:00\n"
+        "7|a|COMPLETED|2025-01-01T11:00:00|2025-01-01T11:02:00|00:02:00\n"
+    )
+    other = f"JobID|JobName|State|Elapsed|AllocCPUS\n7|a|{told}|4\n"
+    trace = import_bytes(Importer, {"a.psv": whole.encode(), "b.psv": other.encode()})
+    rows = trace.table("tasks").to_pylist()
+    assert len(rows) == runs
+    assert [row["granted_cores"] for row in rows].count(4) == (not told.startswith("CANCELLED"))
 
 
 @pytest.mark.parametrize(

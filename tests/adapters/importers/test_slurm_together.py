@@ -197,9 +197,9 @@ def test_the_sum_at_once_lies_between_the_largest_and_the_sum(steps: list[Any]) 
 
 @pytest.mark.parametrize(
     ("second", "value", "kind"),
-    [("00:20:00", 3 * GIB, "sampled"), ("00:30:00", 5 * GIB, "upper_bound")],
+    [("00:20:00", 3 * GIB, "estimate"), ("00:30:00", 5 * GIB, "upper_bound")],
 )
-def test_lengths_show_steps_that_took_turns_where_times_are_not_listed(
+def test_lengths_let_suppose_that_steps_took_turns_where_times_are_not_listed(
     second: str, value: int, kind: str
 ) -> None:
     head = "JobID|State|Elapsed|MaxRSS|NTasks"
@@ -211,3 +211,42 @@ def test_lengths_show_steps_that_took_turns_where_times_are_not_listed(
     )
     found = peak(*lines, head=head)
     assert found[1] == kind and found[0] == pytest.approx(value, rel=0.01)
+
+
+LENGTHS = "JobID|State|Elapsed|MaxRSS|NTasks"
+
+
+def lengths(*steps: tuple[str, str, str, int], job: str = "00:10:00") -> tuple[Any, Any, Any]:
+    lines = [f"7|COMPLETED|{job}||", f"7.batch|COMPLETED|{job}|100M|1"]
+    return peak(*lines, *(f"7.{n}|COMPLETED|{s}|{rss}|{t}" for n, s, rss, t in steps), head=LENGTHS)
+
+
+def test_that_steps_took_turns_is_supposed_only_and_what_all_held_is_told() -> None:
+    # The script may work alone for one half of the time, and two steps at once for the other.
+    found = lengths(("0", "00:05:00", "4096M", 1), ("1", "00:05:00", "4096M", 1))
+    bound = {"peak_memory_upper_bound_bytes": 8 * GIB + 100 * MIB}
+    assert found == (4 * GIB, "estimate", bound)
+    # One step alone, or what all together hold is small: nothing else can be.
+    assert lengths(("0", "00:10:00", "4096M", 1)) == (4 * GIB, "sampled", {})
+    small = lengths(("0", "00:05:00", "50M", 1), ("1", "00:05:00", "50M", 1))
+    assert small == (100 * MIB, "sampled", {})
+
+
+def test_bounds_hold_whether_or_not_steps_took_turns() -> None:
+    # Three tasks of one step: the peak is a lower bound, and the upper one is that of all steps.
+    value, kind, samples = lengths(("0", "00:05:00", "2G", 3), ("1", "00:05:00", "1G", 1))
+    assert (value, kind) == (2 * GIB, "lower_bound")
+    assert samples == {"peak_memory_upper_bound_bytes": 7 * GIB + 100 * MIB}
+
+
+@pytest.mark.parametrize("most", ["1000000-00:00:00", "100000000000-00:00:00"])
+def test_absurd_lengths_are_no_times(most: str) -> None:
+    found = lengths(("0", most, "500M", 1), ("1", "00:00:01", "4G", 1), job=most)
+    assert found[1] in ("estimate", "upper_bound")
+    when = "2025-02-03T09:00:00"
+    for column, state in (("Start", "COMPLETED"), ("End", "COMPLETED"), ("Start", "RUNNING")):
+        head = f"JobID|State|{column}|Elapsed|TotalCPU"
+        trace = read(f"7|{state}|{when}|{most}|00:00:05", head=head)
+        (row,) = trace.table("tasks").to_pylist()
+        assert [row["started_ns"], row["ended_ns"]].count(None) == 1
+        assert trace.table("samples")["at_ns"].null_count == len(trace.table("samples"))

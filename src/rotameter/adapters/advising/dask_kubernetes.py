@@ -25,6 +25,7 @@ def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float |
     """Write a worker's memory; tasks spill from 70 % of it on, so it is larger than any need."""
 
     def body(mib: int | None) -> list[str]:
+        """Write the lines for a worker of so much memory; none where nothing is advised."""
         if mib is None:
             return []
         return [

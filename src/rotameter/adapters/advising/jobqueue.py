@@ -27,6 +27,7 @@ def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float |
     longest = max((made[0] for one in wanted if (made := one.rungs("time"))), default=None)
 
     def body(mib: int | None) -> list[str]:
+        """Write the lines for a worker of so much memory; none where nothing is advised."""
         if mib is None and longest is None:
             return []
         lines = ["jobqueue:", "  slurm:  # or pbs, sge, lsf, htcondor, oar"]

@@ -67,6 +67,7 @@ class Cluster:
 
     @staticmethod
     def all_wait(row: Row, what: str) -> bool:
+        """Say whether all threads of a worker hold tasks that wait for one thing."""
         if not answered(row) or not row["answer"]["executing"]:
             return False
         waiting = [e for e in row["answer"]["executing"] if e.get("waits") == what]

@@ -292,6 +292,7 @@ def _chosen(scheduler: Any, rows: dict[str, Any]) -> list[str]:
                     holders.update(w.address for w in list(who)[:3])
 
     def order(address: str) -> Any:
+        """Put what does not run first, then what was not heard of for longest."""
         row = rows[address]
         return (row["status"] == "running", -min(row["last_seen_s"], 60.0) // 2, address)
 
@@ -350,6 +351,7 @@ def _summary(scheduler: Any, answer: Any) -> None:
     """Replace keys by groups, in place: keys may be any object and there may be many."""
 
     def group(key: Any) -> str | None:
+        """Give a task's group; None where the scheduler does not know the task."""
         task = scheduler.tasks.get(key)
         return None if task is None else str(task.prefix.name)
 

@@ -262,6 +262,7 @@ class Gate(SchedulerPlugin):
         """Hold a group's tasks that are queued, or assigned and surely not started."""
 
         def wanted(ts: Any) -> bool:
+            """Say whether a task is to be held."""
             return (
                 _group(ts.key) == group and not self._is_set(ts) and ts.key not in self.books.grants
             )
@@ -373,6 +374,7 @@ class Gate(SchedulerPlugin):
         placed: dict[Any, str] = {}
 
         def start(group: str, key: Any) -> bool:
+            """Grant a task its place; what waits long has the next one kept for it."""
             amount = self._amount(group, key, now)
             worker = None if amount is None else self.books.place(amount, *kept)
             if amount is not None and worker is not None:

@@ -240,6 +240,7 @@ def _clean(group: GroupWhy) -> GroupWhy:
     """Take secrets and control characters out of what people named: keys, groups, errors."""
 
     def evidence(item: Evidence) -> Evidence:
+        """Take them out of one value."""
         return replace(item, value=redact(item.value)) if isinstance(item.value, str) else item
 
     reasons = tuple(

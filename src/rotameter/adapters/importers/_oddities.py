@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["oddities"]
+__all__ = ["lasts_longer", "oddities"]
 
 _OVER, _SLACK_S = 1.05, 1.0
 """A clock that counts whole seconds, started a little later than the other, is not odd."""
@@ -28,13 +28,28 @@ _EMPTY_RATIO, _EMPTY_S, _FEWEST = 0.9, 86_400.0, 5
 """A log may pause over a weekend; a row of another year leaves nearly all of the span empty."""
 
 
-def oddities(tables: Mapping[str, pa.Table]) -> list[str]:
+def lasts_longer(wall_s: Floats, span_s: Floats) -> NDArray[np.bool_]:
+    """Say which durations are longer than the time from start to end by more than clocks count.
+
+    Examples
+    --------
+    >>> lasts_longer(np.array([100.0, 10.9, np.nan]), np.array([10.0, 10.0, 10.0])).tolist()
+    [True, False, False]
+    """
+    with np.errstate(invalid="ignore"):
+        longer: NDArray[np.bool_] = wall_s > _OVER * span_s + _SLACK_S
+    return longer
+
+
+def oddities(tables: Mapping[str, pa.Table], told_longer: int = 0) -> list[str]:
     """Say what is odd about the times of a run.
 
     Parameters
     ----------
     tables : mapping of str to pyarrow.Table
         ``tasks`` and ``workers`` of the schema.
+    told_longer : int
+        Attempts of which it was said that they last longer than from their start to their end.
 
     Returns
     -------
@@ -53,9 +68,8 @@ def oddities(tables: Mapping[str, pa.Table]) -> list[str]:
     begun, ended = (_seconds(tasks[name]) for name in ("started_ns", "ended_ns"))
     wall = tasks["wall_s"].to_numpy()
     words = []
-    with np.errstate(invalid="ignore"):
-        longer = int((wall > _OVER * (ended - begun) + _SLACK_S).sum())
-    if longer:
+    longer = int(lasts_longer(wall, ended - begun).sum()) - told_longer
+    if longer > 0:
         words.append(f"{many(longer, 'attempt')}: a duration longer than from its start to its end")
     outside = _outside(tasks, tables["workers"], begun, ended)
     if outside:
@@ -73,16 +87,33 @@ def _seconds(column: pa.ChunkedArray) -> Floats:
 
 
 def _outside(tasks: pa.Table, workers: pa.Table, begun: Floats, ended: Floats) -> int:
-    """Count attempts that ran outside their worker's life by more than clocks differ."""
-    if not len(workers) or tasks["worker"].null_count == len(tasks):
+    """Count attempts outside every life of their worker's name by more than clocks differ.
+
+    A name has several lives where a worker came back, or where runs share a table.
+    """
+    names = pc.unique(workers["worker"].drop_null())
+    if not len(names) or tasks["worker"].null_count == len(tasks):
         return 0
-    places = pc.index_in(tasks["worker"], value_set=workers["worker"].combine_chunks())
-    at = pc.fill_null(places, -1).to_numpy()
-    known = at >= 0
-    first, last = (_seconds(workers[name])[at] for name in ("started_ns", "ended_ns"))
+    life = pc.fill_null(pc.index_in(workers["worker"], value_set=names), -1).to_numpy()
+    mine = pc.fill_null(pc.index_in(tasks["worker"], value_set=names), -1).to_numpy()
+    first, last = (_seconds(workers[name])[life >= 0] for name in ("started_ns", "ended_ns"))
+    first, last = np.nan_to_num(first, nan=-np.inf), np.nan_to_num(last, nan=np.inf)
+    life, n = life[life >= 0].astype(np.int64), len(first)
+    # What began in time may lie in any of the lives begun until then, the one that ends last too.
+    by_start, by_end = np.argsort(first, kind="stable"), np.argsort(last, kind="stable")
+    began, ends = np.argsort(by_start), np.argsort(by_end)
+    order = np.lexsort((began, life))
+    latest = np.maximum.accumulate(life[order] * n + ends[order]) - life[order] * n
+    known = mine >= 0
+    mine = mine[known].astype(np.int64)
+    until = np.nan_to_num(begun[known], nan=np.inf) + _APART_S
+    count = np.searchsorted(first[by_start], until, side="right")
+    keys = (life * (n + 1) + began)[order]
+    at = np.searchsorted(keys, mine * (n + 1) + count, side="left") - 1
+    none = (at < 0) | (life[order][at] != mine)
     with np.errstate(invalid="ignore"):
-        out = (begun < first - _APART_S) | (ended > last + _APART_S)
-    return int((out & known).sum())
+        over = ended[known] > last[by_end][np.where(none, 0, latest[at])] + _APART_S
+    return int((none | over).sum())
 
 
 def _empty(begun: Floats, ended: Floats) -> str:

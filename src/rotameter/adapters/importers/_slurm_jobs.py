@@ -48,7 +48,8 @@ class Joined:
     made : numpy.ndarray
         Jobs that have no row of their own: put together from their steps.
     doubles : int
-        Rows that tell of a run that another row tells of too.
+        Rows that tell of a run that another row tells of too, or of a part of it (of one size, of
+        the array that it waited in).
     unplaced : list of str
         Jobs of the steps of which it is not sure which run they belong to, one a step.
     namesakes : list of str

@@ -21,7 +21,7 @@ def namesakes(jobs: dict[str, Any], rows: Sequence[int]) -> list[list[int]]:
 
     Another user makes another job; so does another name together with another partition or
     account (a name or a partition alone may be changed by ``scontrol update``). What was submitted
-    at the same time is one job, whatever it is called.
+    at the same time is one job, whatever it is called. A listing of fixed width cuts names.
 
     Examples
     --------
@@ -43,7 +43,8 @@ def namesakes(jobs: dict[str, Any], rows: Sequence[int]) -> list[list[int]]:
         if not fit:
             found.append((known, submits, mine))
         for name, value in told.items():
-            known.setdefault(name, value)
+            if name not in known or _is_cut(known[name], value):
+                known[name] = value
         if submit != MISSING_NS:
             submits.add(submit)
         mine.append(row)
@@ -51,5 +52,20 @@ def namesakes(jobs: dict[str, Any], rows: Sequence[int]) -> list[list[int]]:
 
 
 def _another(one: dict[str, str], two: dict[str, str]) -> bool:
-    differ = {name for name in one.keys() & two.keys() if one[name] != two[name]}
+    differ = {name for name in one.keys() & two.keys() if not _same(one[name], two[name])}
     return "user" in differ or ("name" in differ and len(differ) > 1)
+
+
+def _same(one: str, two: str) -> bool:
+    return one == two or _is_cut(one, two) or _is_cut(two, one)
+
+
+def _is_cut(short: str, whole: str) -> bool:
+    """Say whether a text may be what sacct left of another one where its column was too narrow.
+
+    Examples
+    --------
+    >>> _is_cut("a_long_jo+", "a_long_job_name"), _is_cut("a_long_jo+", "a_long_jo")
+    (True, False)
+    """
+    return short[-1:] == "+" and len(whole) > len(short) and whole.startswith(short[:-1])

@@ -14,13 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rotameter.adapters.importers._slurm_values import MISSING_NS, words
+from rotameter.adapters.importers._slurm_values import ENDED, MISSING_NS, NEAR_NS, words
 
 __all__ = ["end_resized", "fold_resized"]
 
-_ENDED = 0
-_NEAR_NS = 2 * 10**9
-_SUMS = ("cpu", "suspended", "read", "write", "energy")
+_SUMS = ("cpu", "read", "write", "energy")
 _MEANS = words("cpus tres_cpus tres_gpus")
 _LARGEST = words("nodes tres_nodes tres_memory")
 
@@ -41,7 +39,7 @@ def end_resized(out: dict[str, Any]) -> None:
     over = _resizing(out) & (out["end"] != MISSING_NS)
     if over.any():
         out["outcome"] = pc.if_else(pa.array(over), pa.scalar("unknown"), out["outcome"])
-        out["phase"] = np.where(over, _ENDED, out["phase"]).astype(np.int8)
+        out["phase"] = np.where(over, ENDED, out["phase"]).astype(np.int8)
 
 
 def _resizing(columns: dict[str, Any]) -> Any:
@@ -68,17 +66,20 @@ def fold_resized(jobs: dict[str, Any], runs: Sequence[int]) -> list[tuple[int, i
         return []
     made = []
     for row, after in pairwise(runs):
-        if jobs["phase"][row] != _ENDED or jobs["error"][row].as_py() != "RESIZING":
+        if jobs["phase"][row] != ENDED or jobs["error"][row].as_py() != "RESIZING":
             continue
         end, start = jobs["end"][row], jobs["start"][after]
-        if MISSING_NS not in (end, start) and abs(int(end) - int(start)) <= _NEAR_NS:
+        if MISSING_NS not in (end, start) and abs(int(end) - int(start)) <= NEAR_NS:
             _add(jobs, row, after)
             made.append((row, after))
     return made
 
 
 def _add(jobs: dict[str, Any], row: int, after: int) -> None:
-    """Let a run begin with the record before: what it used adds up, its cores are the mean."""
+    """Let a run begin with the record before: what it used adds up, its cores are the mean.
+
+    What one record does not tell is unknown of the whole, but for a suspension: no time is none.
+    """
     for name in ("submit", "eligible", "start"):
         if name in jobs and jobs[name][row] != MISSING_NS:
             jobs[name][after] = jobs[name][row]
@@ -95,5 +96,8 @@ def _add(jobs: dict[str, Any], row: int, after: int) -> None:
     for name in _SUMS:
         if name in jobs:
             jobs[name][after] += jobs[name][row]
+    if "suspended" in jobs:
+        both = jobs["suspended"][[row, after]]
+        jobs["suspended"][after] = np.nan if np.isnan(both).all() else np.nansum(both)
     if "wall" in jobs:
         jobs["wall"][after] = whole

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_table import Columns
-from rotameter.adapters.importers._slurm_values import MISSING_NS, words
+from rotameter.adapters.importers._slurm_values import MISSING_NS, PENDING, words
 
 __all__ = ["ALWAYS", "arrays_begun", "runs_of", "waiting_words"]
 
@@ -26,7 +26,6 @@ ALWAYS = frozenset(
     )
 )
 """Columns that a job has from its submission on."""
-_PENDING = 2
 _REQUEUED = frozenset(("worker_lost", "preempted", "rescheduled", "unknown"))
 _ARRAY = re.compile(r"(.*)_\[([\d,:-]+)(?:%\d+)?\]")
 _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
@@ -65,7 +64,7 @@ def _begun(jobs: Columns, row: int) -> Any:
 
 
 def _pends(jobs: Columns, row: int) -> bool:
-    return "phase" in jobs and jobs["phase"][row] == _PENDING
+    return "phase" in jobs and jobs["phase"][row] == PENDING
 
 
 def _of_its_submission(
@@ -75,12 +74,31 @@ def _of_its_submission(
     if at != MISSING_NS:
         same = [run for run in begun if any(jobs["submit"][r] == at for r in run)]
         return same[0] if same else None
+    if "outcome" not in jobs:
+        return None
+    if not _pends(jobs, row):
+        return _that_ended_so(jobs, begun, row)
     # Nothing tells when it was submitted. It is another run only if the first was taken back.
-    if len(begun) != 1 or not _pends(jobs, row) or "outcome" not in jobs:
+    if len(begun) != 1:
         return None
     if any(jobs["outcome"][r].as_py() in _REQUEUED for r in begun[0]):
         return None
     return begun[0]
+
+
+def _that_ended_so(jobs: Columns, begun: Sequence[list[int]], row: int) -> list[int] | None:
+    """Find the one run that ended as a row says of which neither Submit nor Start is listed."""
+    said, wall = _as_said(jobs, row)
+    if said in (None, "cancelled") and not wall:
+        return None  # it may never have begun
+
+    def fits(one: int) -> bool:
+        """Say whether a run's row may tell of the same."""
+        outcome, lasted = _as_said(jobs, one)
+        return bool(outcome == said) and (None in (wall, lasted) or wall == lasted)
+
+    same = [run for run in begun if any(map(fits, run))]
+    return same[0] if len(same) == 1 else None
 
 
 def _as_said(jobs: Columns, row: int) -> Any:
@@ -114,7 +132,7 @@ def _waiting_arrays(jobs: Columns) -> list[tuple[int, str, str]]:
     keys, phase = jobs["key"], jobs.get("phase")
     if phase is None:
         return []
-    found = pc.match_substring(keys, "_[").to_numpy(zero_copy_only=False) & (phase == _PENDING)
+    found = pc.match_substring(keys, "_[").to_numpy(zero_copy_only=False) & (phase == PENDING)
     matches = [(row, _ARRAY.fullmatch(keys[row].as_py())) for row in np.flatnonzero(found).tolist()]
     return [(row, match[1], match[2]) for row, match in matches if match is not None]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rotameter.adapters.importers._slurm_jobs import Joined
-from rotameter.adapters.importers._slurm_values import MISSING_NS
+from rotameter.adapters.importers._slurm_values import LAST_S, MISSING_NS
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def add_so_far(joined: Joined, cpu: Any, start: Any, wall: Any, build: Builder) 
     rows = np.flatnonzero(~np.isnan(cpu))
     if not len(rows):
         return
-    begun = (start[rows] != MISSING_NS) & ~np.isnan(wall[rows])
+    begun = (start[rows] != MISSING_NS) & (start[rows] / 1e9 + wall[rows] < LAST_S)
     ran = (np.where(begun, wall[rows], 0) * 1e9).astype(np.int64)
     seen = np.where(begun, start[rows] + ran, MISSING_NS)
     _add(joined, rows, seen, ["cpu_s"] * len(rows), cpu[rows], "lower_bound", build)

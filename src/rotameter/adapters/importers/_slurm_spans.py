@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from rotameter.adapters.importers._slurm_values import MISSING_NS
+from rotameter.adapters.importers._slurm_values import LAST_S, MISSING_NS
 
 __all__ = ["Spans"]
 
 _HOUR_S, _DAY_S = 3600, 86_400
 _NEAR_S = 2
 _NEAR_SHARE = 0.01
-_LAST_NS = 7_258_118_400 * 10**9
 _MONTHS = (3, 4, 9, 10, 11)
 _NIGHTS = (4, 5, 6)
 """Clocks are changed, all over the world, in spring and autumn in the night to a Sunday, in some
@@ -39,8 +38,10 @@ class Spans:
     wall, suspended : numpy.ndarray
         Elapsed (which leaves out time suspended) and Suspended in seconds; NaN is unknown.
     zoned, made : numpy.ndarray
-        Whether a zone is known; whether the job is put together from steps, whose longest is no
+        Whether times carry a zone; whether the job is put together from steps, whose longest is no
         measure of the whole.
+    zone_ns : int
+        Zone by which times without one were moved: clocks are changed in a local night.
 
     Attributes
     ----------
@@ -58,7 +59,14 @@ class Spans:
     """
 
     def __init__(
-        self, start: Any, end: Any, wall: Any, suspended: Any, zoned: Any, made: Any
+        self,
+        start: Any,
+        end: Any,
+        wall: Any,
+        suspended: Any,
+        zoned: Any,
+        made: Any,
+        zone_ns: int = 0,
     ) -> None:
         known = (start != MISSING_NS) & (end != MISSING_NS) & (wall >= 0)
         first = np.where(known, start, 0)
@@ -70,10 +78,10 @@ class Spans:
         off = gap - wall
         explained = (np.abs(off) <= near) | ((paused > 0) & (np.abs(off - paused) <= near))
         an_hour = known & (np.abs(off - paused) == _HOUR_S) & ~((paused > 0) & explained) & ~made
-        fits = first / 1e9 + wall + paused < _LAST_NS / 1e9
+        fits = first / 1e9 + wall + paused < LAST_S
         self.changed = an_hour & ~zoned & fits
         at = np.flatnonzero(self.changed)
-        begun = first[at] // 10**9
+        begun = (first[at] + zone_ns) // 10**9
         lasted = np.maximum(gap[at], wall[at] + paused[at]).astype(np.int64)
         self.changed[at] = [_over_a_change(*one) for one in zip(begun, begun + lasted, strict=True)]
         self.backward = known & ~zoned & ~self.changed & (gap < 0) & fits
@@ -85,7 +93,7 @@ class Spans:
 
 
 def _over_a_change(start_s: int, end_s: int) -> bool:
-    """Say whether clocks may have been changed, somewhere in the world, within a span.
+    """Say whether clocks may have been changed, somewhere in the world, within a local span.
 
     Examples
     --------

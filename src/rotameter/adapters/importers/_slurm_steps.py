@@ -11,12 +11,9 @@ from typing import Any
 import numpy as np
 
 from rotameter.adapters.importers._slurm_table import Columns
-from rotameter.adapters.importers._slurm_values import MISSING_NS
+from rotameter.adapters.importers._slurm_values import MISSING_NS, NEAR_NS, PENDING
 
 __all__ = ["runs_of_steps"]
-
-_PENDING = 2
-_NEAR_NS = 2 * 10**9  # what begins a run and its first step are noted one after the other
 
 
 def runs_of_steps(
@@ -63,7 +60,7 @@ def _held(jobs: Columns, steps: Columns, parent: Any) -> Any:
     begun, ended = steps["start"], steps["end"]
     known = (first != MISSING_NS) & (last != MISSING_NS)
     known &= (begun != MISSING_NS) & (ended != MISSING_NS)
-    return known & (first <= begun) & (ended <= np.where(known, last, 0) + _NEAR_NS)
+    return known & (first <= begun) & (ended <= np.where(known, last, 0) + NEAR_NS)
 
 
 def _place(
@@ -80,16 +77,18 @@ def _place(
     begun_rows = [
         row
         for row in rows
-        if starts[row] != MISSING_NS and (phase is None or phase[row] != _PENDING)
+        if starts[row] != MISSING_NS and (phase is None or phase[row] != PENDING)
     ]
 
     def order(row: int) -> tuple[bool, int, bool]:
+        """Prefer what had begun, the latest of it, and what is listed before."""
         return bool(starts[row] <= begun), int(starts[row]), row == before
 
     def over(row: int) -> bool:
+        """Say whether a run had ended when the step began."""
         return ends is not None and ends[row] != MISSING_NS and bool(ends[row] < begun)
 
-    fit = [r for r in begun_rows if starts[r] - _NEAR_NS <= begun and not over(r)]
+    fit = [r for r in begun_rows if starts[r] - NEAR_NS <= begun and not over(r)]
     if fit:
         return max(fit, key=order), True
     early = [row for row in begun_rows if starts[row] <= begun]

@@ -17,7 +17,9 @@ from rotameter.adapters.importers._slurm_bulk import numbers
 from rotameter.adapters.importers._slurm_resized import end_resized
 from rotameter.adapters.importers._slurm_unread import Unread, bad_tres
 from rotameter.adapters.importers._slurm_values import (
+    LAST_S,
     MISSING_NS,
+    PHASES,
     Tres,
     amount,
     clock,
@@ -46,7 +48,6 @@ FLOATS = words(
 )
 _LOCAL = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$"
 _ZONED = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}$"
-_LAST_S = 7_258_118_400
 _UNLIMITED = ("UNLIMITED", "INFINITE")
 
 
@@ -86,7 +87,7 @@ def _times(column: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]
             seconds = pc.cast(column.filter(match), kind).cast(pa.int64()).to_numpy()
         except pa.ArrowInvalid:
             continue
-        good = (seconds > 0) & (seconds < _LAST_S)
+        good = (seconds > 0) & (seconds < LAST_S)
         out[here] = np.where(good, np.where(good, seconds, 0) * 10**9, MISSING_NS)
         zoned |= here if pattern is _ZONED else False
         done |= here
@@ -222,8 +223,7 @@ def _state(got: _Source, out: Columns) -> None:
         return
     out["outcome"] = _texts(column, lambda text: state(text).outcome)
     out["error"] = _texts(column, lambda text: state(text).error)
-    phases = ("ended", "running", "pending")
-    out["phase"] = _mapped(column, lambda text: phases.index(state(text).phase), np.int8)
+    out["phase"] = _mapped(column, lambda text: PHASES.index(state(text).phase), np.int8)
 
 
 def _limit_minutes(text: str) -> float:

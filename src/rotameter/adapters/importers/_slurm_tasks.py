@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers import _slurm_gpu as gpu
+from rotameter.adapters.importers._oddities import lasts_longer
 from rotameter.adapters.importers._slurm_jobs import Joined
 from rotameter.adapters.importers._slurm_peaks import Peaks, gpu_peaks, memory_peaks
 from rotameter.adapters.importers._slurm_runs import waiting_words
 from rotameter.adapters.importers._slurm_samples import Metric, add_samples, add_so_far
 from rotameter.adapters.importers._slurm_spans import Spans
 from rotameter.adapters.importers._slurm_use import Use, column, either, positive, spread, used
-from rotameter.adapters.importers._slurm_values import MISSING_NS
+from rotameter.adapters.importers._slurm_values import ENDED, LAST_S, MISSING_NS, PENDING, RUNNING
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_tasks"]
 
-_ENDED, _RUNNING, _PENDING = 0, 1, 2
 _OOM_SIGNAL = 125
 _SHOWN = 5
 _RULE_COMMENT = r"^(?:rule_)?(?P<rule>\w+?)(?:_wildcards_.*)?$"
@@ -46,24 +46,24 @@ def add_tasks(joined: Joined, build: Builder) -> None:
     n, jobs = joined.n, joined.jobs
     use = used(joined)
     phase = jobs.get("phase", np.zeros(n, dtype=np.int8))
-    clock = _Clock(joined, use, phase)
+    clock = _Clock(joined, use, phase, build.zone_ns or 0)
     requested, per_node = _requested(jobs, n)
     stats = gpu.read(joined, clock.wall)
     outcome, kinds, error = _outcomes(joined, use)
     oom = np.array(outcome) == "oom"
-    runs = phase == _RUNNING
+    runs = phase == RUNNING
     memory = memory_peaks(use, stats, per_node, oom, runs)
     gpus = gpu_peaks(use, stats, runs)
     # Where a job's own row says 0 (22.05's JSON, a job that still runs), its steps may say more.
     cpu = either(positive(column(jobs, "cpu", n)), use.cpu)
     so_far = np.where(runs, positive(cpu), np.nan)
-    cpu = np.where(clock.ran & (phase == _ENDED), cpu, np.nan)
+    cpu = np.where(clock.ran & (phase == ENDED), cpu, np.nan)
     cpu = either(positive(cpu), stats.cpu_s)
     read = positive(either(column(jobs, "read", n), use.read))
     write = positive(either(column(jobs, "write", n), use.write))
     energy = either(column(jobs, "energy", n), use.energy)
     code, signal = column(jobs, "code", n), column(jobs, "signal", n)
-    over = clock.ran & (phase == _ENDED)
+    over = clock.ran & (phase == ENDED)
     columns = {
         "task_id": jobs["key"],
         "attempt": joined.attempt,
@@ -100,13 +100,13 @@ def add_tasks(joined: Joined, build: Builder) -> None:
     add_so_far(joined, so_far, clock.start, clock.wall, build)
     _warn(joined, use, stats, np.array(outcome), build)
     _warn_spans(joined, clock.spans, build)
-    _say_missing(memory, clock.ran & (phase == _ENDED), build)
+    _say_missing(memory, clock.ran & (phase == ENDED), build)
 
 
 class _Clock:
     """When each job was submitted, began and ended, and how long it ran."""
 
-    def __init__(self, joined: Joined, use: Use, phase: Any) -> None:
+    def __init__(self, joined: Joined, use: Use, phase: Any, zone_ns: int) -> None:
         jobs, n = joined.jobs, joined.n
         blank = np.full(n, MISSING_NS, dtype=np.int64)
         self.submit, self.eligible, self.start, self.end = (
@@ -117,21 +117,20 @@ class _Clock:
         self.start = np.where(made, use.first, self.start)
         self.end = np.where(made, use.last, self.end)
         wall = np.where(made, use.wall, wall)
-        self.start[phase == _PENDING] = MISSING_NS
-        self.end[phase != _ENDED] = MISSING_NS
+        self.start[phase == PENDING] = MISSING_NS
+        self.end[phase != ENDED] = MISSING_NS
         # A job that was cancelled in the queue may have a start, but never had a CPU or a node.
         host = jobs.get("host")
         homeless = np.zeros(n, dtype=bool) if host is None else _mask(pc.is_null(host))
         self.start[(wall == 0) & ((column(jobs, "cpus", n) == 0) | homeless)] = MISSING_NS
         begun, done = self.start != MISSING_NS, self.end != MISSING_NS
         # With a column of starts, a job without one never ran, unless it lasted.
-        never = ~begun & ~(wall > 0) & ("start" in jobs) | (phase == _PENDING)
-        lasted = (phase == _ENDED) & (wall > 0)
-        span = np.where(np.isnan(wall), 0, wall) * 1e9
-        late = lasted & begun & ~done
-        self.end[late] = self.start[late] + span[late].astype(np.int64)
-        early = lasted & done & ~begun & ("start" not in jobs)
-        self.start[early] = self.end[early] - span[early].astype(np.int64)
+        never = ~begun & ~(wall > 0) & ("start" in jobs) | (phase == PENDING)
+        lasted = (phase == ENDED) & (wall > 0)
+        late = lasted & begun & ~done & (self.start / 1e9 + wall < LAST_S)
+        self.end[late] = self.start[late] + (wall[late] * 1e9).astype(np.int64)
+        early = lasted & done & ~begun & (self.end / 1e9 > wall) & ("start" not in jobs)
+        self.start[early] = self.end[early] - (wall[early] * 1e9).astype(np.int64)
         self.spans = Spans(
             self.start,
             self.end,
@@ -139,12 +138,13 @@ class _Clock:
             column(jobs, "suspended", n),
             jobs.get("zoned", np.zeros(n, dtype=bool)),
             made,
+            zone_ns,
         )
         self.end = self.spans.end
         both = (self.start != MISSING_NS) & (self.end != MISSING_NS) & (self.end >= self.start)
         apart = np.where(both, self.end, 0) - np.where(both, self.start, 0)
         self.wall = np.where(np.isnan(wall) & both, apart / 1e9, wall)
-        self.wall[phase == _PENDING] = np.nan
+        self.wall[phase == PENDING] = np.nan
         self.ran = ~never
 
     def columns(self) -> dict[str, Any]:
@@ -317,10 +317,13 @@ def _warn(joined: Joined, use: Use, stats: gpu.Stats, outcome: Any, build: Build
         )
     if joined.namesakes:
         numbers, first = many(len(joined.namesakes), "job number"), joined.namesakes[0]
+        alike = "" if "submit" in joined.jobs else (
+            "; without the column Submit, a job that was renamed and moved looks the same"
+        )  # fmt: skip
         build.warn(
             f"{numbers} stood for jobs of different users, or of different names and partitions, "
             f"such as {first}: each is a task of its own, such as {first}#2 (with the column "
-            "Cluster, clusters are told apart by name)"
+            f"Cluster, clusters are told apart by name{alike})"
         )
     if joined.resized:
         jobs, first = many(len(joined.resized), "job"), joined.resized[0]
@@ -336,6 +339,7 @@ def _warn(joined: Joined, use: Use, stats: gpu.Stats, outcome: Any, build: Build
 
 def _warn_spans(joined: Joined, spans: Spans, build: Builder) -> None:
     def of(mask: Any) -> tuple[str, int, str]:
+        """Say how many jobs a mask holds; the first one's row and number."""
         rows = np.flatnonzero(mask)
         first = joined.jobs["key"][int(rows[0])].as_py()
         return many(len(rows), "job"), int(rows[0]), first
@@ -352,6 +356,7 @@ def _warn_spans(joined: Joined, spans: Spans, build: Builder) -> None:
             f"End was taken as Start + Elapsed in {jobs}, such as {first}: it lay before Start"
         )
     if spans.differ.any():
+        build.told_longer += int((spans.differ & lasts_longer(spans.wall, spans.gap)).sum())
         jobs, row, first = of(spans.differ)
         build.warn(
             f"Elapsed and End - Start differ in {jobs}, such as {first} "

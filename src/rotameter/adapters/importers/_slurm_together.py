@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from rotameter.adapters.importers._slurm_values import MISSING_NS
+from rotameter.adapters.importers._slurm_values import MISSING_NS, NEAR_NS
 
 __all__ = ["in_turn", "together"]
 
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-_NOTED_NS = 2 * 10**9
-"""The end of a step is noted up to so much after the next one began: its processes are gone."""
-_FULL_RATIO, _NOTED_S = 0.9, 2.0
-"""Steps whose lengths add up to the job's own, or so nearly, came one after the other: side by side
-they would have left it idle for as long as they ran together."""
-_SOME_NS = 10**18
+_FULL_RATIO = 0.9
+"""Steps whose lengths add up to the job's own, or so nearly, are taken to have come one after the
+other: side by side they would have left it, or its script alone, for as long as they overlapped."""
+_SOME_NS, _LONGEST_S = 10**18, 8e9
 
 
 def together(n: int, at: Any, values: Any, first: Any, last: Any) -> Any:
@@ -69,13 +67,14 @@ def _spans(first: Any, last: Any) -> tuple[Any, Any]:
     begun = np.where(first == MISSING_NS, _LEAST, first)
     known = (first != MISSING_NS) & (last != MISSING_NS) & (last >= first)
     length = np.where(known, last, 0) - np.where(known, first, 0)
-    late = np.minimum(_NOTED_NS, length // 2)
+    # The end of a step may be noted after the next one began: its processes are gone.
+    late = np.minimum(NEAR_NS, length // 2)
     ended = np.where((last == MISSING_NS) | (last < begun), _MOST, last)
     return begun, np.where(known, np.maximum(ended - late, begun + 1), ended)
 
 
 def in_turn(n: int, at: Any, wall: Any, whole: Any, own: Any) -> tuple[Any, Any]:
-    """Give times, from some moment on, of steps whose lengths alone show that they took turns.
+    """Give times, from some moment on, of steps whose lengths let suppose that they took turns.
 
     Parameters
     ----------
@@ -93,7 +92,8 @@ def in_turn(n: int, at: Any, wall: Any, whole: Any, own: Any) -> tuple[Any, Any]
     Returns
     -------
     tuple of numpy.ndarray
-        When each step began and ended; missing where the lengths do not show it.
+        When each step began and ended; missing where the lengths do not fit. Where they do, the
+        steps may have run at once all the same, while the batch script worked on its own.
 
     Examples
     --------
@@ -108,16 +108,19 @@ def in_turn(n: int, at: Any, wall: Any, whole: Any, own: Any) -> tuple[Any, Any]
     mine = np.where(own, wall, 0.0)
     total, count = np.bincount(at, mine, minlength=n), np.bincount(at, own, minlength=n)
     with np.errstate(invalid="ignore"):
-        fits = (total >= _FULL_RATIO * whole) & (total <= whole + _NOTED_S * count)
+        fits = (total >= _FULL_RATIO * whole) & (total <= whole + NEAR_NS / 1e9 * count)
+        fits &= whole < _LONGEST_S
+    shown = fits[at]
+    mine = np.where(shown, mine, 0.0)
     order = np.argsort(at, kind="stable")
     ends = np.empty(len(at))
-    ends[order] = np.cumsum(np.nan_to_num(mine)[order])
-    before = np.concatenate([[0.0], np.cumsum(np.bincount(at, np.nan_to_num(mine), minlength=n))])
+    ends[order] = np.cumsum(mine[order])
+    before = np.concatenate([[0.0], np.cumsum(np.bincount(at, mine, minlength=n))])
     last = np.where(own, ends - before[at], whole[at])
-    first = np.where(own, last - np.nan_to_num(mine), 0.0)
-    shown = fits[at]
+    first = np.where(own, last - mine, 0.0)
 
     def stamps(seconds: Any) -> Any:
+        """Give moments in ns."""
         made = np.rint(np.where(shown, seconds, 0.0) * 1e9).astype(np.int64) + _SOME_NS
         return np.where(shown, made, MISSING_NS)
 

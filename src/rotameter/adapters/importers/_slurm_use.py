@@ -20,11 +20,14 @@ class Use:
     """What the steps of each job used; NaN is unknown.
 
     ``peak`` is the largest step's, ``joint`` that of the steps that ran at once, ``upper`` the same
-    with every task of a step as large as its largest.
+    with every task of a step as large as its largest. Where ``turns``, only the lengths of
+    steps say what ran at once: ``all``, ``gpu_all`` and ``upper`` are those of all steps.
     """
 
     peak: Any
     joint: Any
+    all: Any
+    turns: Any
     upper: Any
     bounded: Any
     cpu: Any
@@ -36,11 +39,13 @@ class Use:
     last: Any
     gpu_memory: Any
     gpu_joint: Any
+    gpu_all: Any
     gpu_percent: Any
     killed: Any
 
 
 def column(table: Any, name: str, n: int) -> Any:
+    """Give a column; all unknown where it is not there."""
     values = table.get(name)
     return np.full(n, np.nan) if values is None else values
 
@@ -86,17 +91,29 @@ def used(joined: Joined) -> Use:
     peak = np.fmax(_most(n, at, rss), own)
 
     first, last = steps.get("start"), steps.get("end")
+    turns = np.zeros(n, dtype=bool)
     if (first is None or last is None) and m:
         numbered = np.asarray(pc.match_substring_regex(steps["step"], r"^\d+$"), dtype=bool)
         first, last = in_turn(n, at, column(steps, "wall", m), column(jobs, "wall", n), numbered)
+        turns[at[first != MISSING_NS]] = True
 
     def at_once(values: Any) -> Any:
+        """Give the most that the steps held that ran at once."""
         return together(n, at, values, first, last)
 
+    def in_all(values: Any, joint: Any) -> Any:
+        """Give what all steps held, where it is not known which ran at once."""
+        return np.where(turns, together(n, at, values, None, None), joint) if turns.any() else joint
+
     joint = at_once(rss)
-    most = at_once(rss * np.fmax(tasks, 1)) if (tasks > 1).any() else joint
+    every = in_all(rss, joint)
+    most = every
+    if (tasks > 1).any():
+        of_tasks = rss * np.fmax(tasks, 1)
+        most = in_all(of_tasks, at_once(of_tasks))
     most = np.fmax(most, own * np.fmax(own_tasks, 1))
     gpu_memory = column(steps, "gpu_memory", m)
+    gpu_joint = at_once(gpu_memory)
     # A step on several nodes has several tasks, even where their number was not asked for.
     several = (tasks > 1) | (np.isnan(tasks) & (column(steps, "nodes", m) > 1))
     bounded = np.zeros(n, dtype=bool)
@@ -121,6 +138,8 @@ def used(joined: Joined) -> Use:
     return Use(
         peak=peak,
         joint=np.fmax(joint, peak),
+        all=np.fmax(every, peak),
+        turns=turns,
         upper=most,
         bounded=bounded,
         cpu=_sum(n, at, column(steps, "cpu", m)),
@@ -131,7 +150,8 @@ def used(joined: Joined) -> Use:
         first=times["start"],
         last=times["end"],
         gpu_memory=np.fmax(_most(n, at, gpu_memory), column(jobs, "gpu_memory", n)),
-        gpu_joint=at_once(gpu_memory),
+        gpu_joint=gpu_joint,
+        gpu_all=in_all(gpu_memory, gpu_joint),
         gpu_percent=np.fmax(
             _most(n, at, column(steps, "gpu_peak_percent", m)),
             column(jobs, "gpu_peak_percent", n),
@@ -141,4 +161,5 @@ def used(joined: Joined) -> Use:
 
 
 def either(first: Any, second: Any) -> Any:
+    """Give the first value, the second where that is unknown."""
     return np.where(np.isnan(first), second, first)

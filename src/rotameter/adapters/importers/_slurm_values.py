@@ -15,8 +15,14 @@ from rotameter.adapters.importers.times import binary_bytes, clock_seconds, epoc
 from rotameter.profiler.live.redact import clean_name
 
 __all__ = [
+    "ENDED",
     "JOB_ID",
+    "LAST_S",
     "MISSING_NS",
+    "NEAR_NS",
+    "PENDING",
+    "PHASES",
+    "RUNNING",
     "UNKNOWN",
     "State",
     "Tres",
@@ -36,6 +42,13 @@ __all__ = [
 ]
 
 MISSING_NS = -(2**63)
+ENDED, RUNNING, PENDING = range(3)
+"""Where a job stands; the numbers of its phase."""
+PHASES = ("ended", "running", "pending")
+NEAR_NS = 2 * 10**9
+"""What happens at once is noted up to so much later: slurmd and slurmctld have their own clocks."""
+LAST_S = 7_258_118_400
+"""The year 2200: what lies behind is no time of a job."""
 UNKNOWN = frozenset({"", "Unknown", "None", "N/A", "n/a", "INVALID", "(null)", "None assigned"})
 JOB_ID = re.compile(
     r"(\d{1,19}(?:_(?:\d{1,19}|\*|\[[0-9,:%.\-]*\](?:%\d+)?))?(?:\+\d{1,9})?)"
@@ -81,10 +94,10 @@ _OUTCOMES = {
     "REQUEUE_HOLD": "rescheduled",
     "SPECIAL_EXIT": "rescheduled",
 }
-_RUNNING = words(
+_RUNNING_WORDS = words(
     "RUNNING COMPLETING RESIZING SUSPENDED CONFIGURING STAGE_OUT SIGNALING STOPPED EXPEDITING"
 )
-_PENDING = ("PENDING", "RESV_DEL_HOLD", "POWER_UP_NODE", "UPDATE_DB")
+_PENDING_WORDS = ("PENDING", "RESV_DEL_HOLD", "POWER_UP_NODE", "UPDATE_DB")
 _SHORT = {
     "BF": "BOOT_FAIL", "CA": "CANCELLED", "CD": "COMPLETED", "CF": "CONFIGURING",
     "CG": "COMPLETING", "DL": "DEADLINE", "F": "FAILED", "LF": "LAUNCH_FAILED",
@@ -94,7 +107,7 @@ _SHORT = {
     "SE": "SPECIAL_EXIT", "SI": "SIGNALING", "SO": "STAGE_OUT", "ST": "STOPPED",
     "TO": "TIMEOUT",
 }  # fmt: skip
-_WORDS = (*_OUTCOMES, *_RUNNING, *_PENDING)
+_WORDS = (*_OUTCOMES, *_RUNNING_WORDS, *_PENDING_WORDS)
 _SAY_NOTHING = ("COMPLETED", "FAILED", "OUT_OF_MEMORY", "TIMEOUT", "PREEMPTED", "CANCELLED")
 
 
@@ -118,9 +131,9 @@ def state(text: str) -> State:
     said = None if word in _SAY_NOTHING and " " not in shown else clean_name(shown) or None
     if word in _OUTCOMES:
         return State(_OUTCOMES[word], None if word == "COMPLETED" else said, "ended")
-    if word in _RUNNING:
+    if word in _RUNNING_WORDS:
         return State("running", None if word == "RUNNING" else said, "running")
-    return State("unknown", said, "pending" if word in _PENDING else "ended")
+    return State("unknown", said, "pending" if word in _PENDING_WORDS else "ended")
 
 
 def clock(text: str) -> float:
@@ -233,7 +246,7 @@ def when(text: str) -> tuple[int, bool]:
             at, zoned = local_ns(text)
     except (ValueError, OverflowError):
         return MISSING_NS, True
-    return (at, zoned) if 0 < at < 7_258_118_400 * 10**9 else (MISSING_NS, True)
+    return (at, zoned) if 0 < at < LAST_S * 10**9 else (MISSING_NS, True)
 
 
 class Tres(NamedTuple):

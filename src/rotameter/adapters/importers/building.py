@@ -63,6 +63,8 @@ class Builder:
         The zone that the user gave for times that carry none, nanoseconds east of UTC. An importer
         whose inputs may have times of both kinds takes it off the ones without (and is not
         ``local`` then).
+    told_longer : int
+        Attempts of which the importer said that their duration is longer than from start to end.
     records_in : int
         Input records seen (rows, jobs, events); every one must be accounted for.
 
@@ -82,6 +84,7 @@ class Builder:
         self.meta: dict[str, Any] = {"origin": "imported", "engine": engine}
         self.local = False
         self.zone_ns: int | None = None
+        self.told_longer = 0
         self.records_in = 0
         self.records_out: int | None = None
         self.merged = 0
@@ -188,7 +191,7 @@ class Builder:
             table = pa.concat_tables(parts) if parts else arrow_schema(name).empty_table()
             tables[name] = self._not_negative(name, table)
         tables["tasks"] = self._checked(tables["tasks"])
-        self._words |= dict.fromkeys(oddities(tables), 1)
+        self._words |= dict.fromkeys(oddities(tables, self.told_longer), 1)
         tables = self._set_times(tables, utc_offset_s)
         tables, secrets = clean_tables(tables)
         if secrets:

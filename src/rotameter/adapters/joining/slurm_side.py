@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from rotameter import plugins
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.times import binary_bytes, clock_seconds
+from rotameter.adapters.joining.merging import offset_between
 from rotameter.adapters.joining.scanning import named, opened, small_text
 from rotameter.errors import InputError, PluginError
 
@@ -75,6 +77,25 @@ def other_time(count: int) -> str:
     return f"{tasks} in common with Slurm jobs of another time: not joined"
 
 
+def several_fit(count: int) -> str:
+    """Say of how many tasks several jobs have the number, and no times tell which is theirs."""
+    tasks = "1 task has its number" if count == 1 else f"{count:,} tasks have their numbers"
+    return (
+        f"{tasks} in common with several Slurm jobs, and their times do not tell which is meant: "
+        "not joined"
+    )
+
+
+def _apart_ns(task: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> float:
+    """Give how far a job's submission and end lie from a task's; infinite if neither is known."""
+    pairs = (
+        (task.get("submitted_ns"), runs[0].get("submitted_ns")),
+        (task.get("ended_ns"), runs[-1].get("ended_ns")),
+    )
+    known = [abs(a - b) for a, b in pairs if a is not None and b is not None]
+    return float(max(known)) if known else math.inf
+
+
 def _begin(row: Mapping[str, Any]) -> int | None:
     known = [row[c] for c in ("submitted_ns", "started_ns") if row.get(c) is not None]
     return known[0] if known else None
@@ -82,13 +103,74 @@ def _begin(row: Mapping[str, Any]) -> int | None:
 
 @dataclass
 class Slurm:
-    """Rows by job id, in order of attempts, and whether their times carry no zone."""
+    """Rows by job, in order of attempts, and whether their times carry no zone.
+
+    A job is called by its number; several of one number (of two clusters, or of before numbers
+    began anew) by what the importer calls them.
+    """
 
     jobs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    shared: dict[str, list[str]] = field(default_factory=dict)
+    """Numbers that several jobs have, and what these are called."""
     local: bool = False
     used: set[str] = field(default_factory=set)
     files: list[Path] = field(default_factory=list)
     """What was read, or tried."""
+
+    def called(self, number: str | None) -> list[str]:
+        """Give what the jobs of a number are called."""
+        if number is None:
+            return []
+        return self.shared.get(number) or ([number] if number in self.jobs else [])
+
+    def offset(self, tasks: Iterable[tuple[str | None, Mapping[str, Any]]]) -> int | None:
+        """Find the zone between Slurm's clock and that of tasks, given with their jobs' numbers.
+
+        Numbers of one job tell it; only where they do not, those of several are asked too.
+        """
+        sole: list[tuple[int | None, int | None]] = []
+        shared: list[tuple[int | None, int | None]] = []
+        for number, task in tasks:
+            called = self.called(number)
+            for rows in (self.jobs[job] for job in called):
+                pairs = sole if len(called) == 1 else shared
+                pairs.append((rows[0].get("submitted_ns"), task.get("submitted_ns")))
+                pairs.append((rows[-1].get("ended_ns"), task.get("ended_ns")))
+        offset = offset_between(sole)
+        return offset_between([*sole, *shared]) if offset is None else offset
+
+    def fitting(
+        self, numbers: Sequence[str | None], tasks: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[str | None], list[str]]:
+        """Find the job of each task: of those of its number the one that was there at its time.
+
+        Parameters
+        ----------
+        numbers : sequence of str
+            By which the tasks know their jobs.
+        tasks : sequence of mapping
+            Rows of ``tasks``, on the same clock.
+
+        Returns
+        -------
+        list of str
+            What the jobs are called; None where there is none.
+        list of str
+            Sentences on those that were found by number and are not the task's, or not surely.
+        """
+        found: list[str | None] = []
+        elsewhen = unclear = 0
+        for number, task in zip(numbers, tasks, strict=True):
+            called = self.called(number)
+            fit = [job for job in called if not at_another_time(task, self.jobs[job])]
+            fit.sort(key=lambda job: _apart_ns(task, self.jobs[job]))
+            first, *others = [_apart_ns(task, self.jobs[job]) for job in fit] or [math.inf]
+            sure = bool(fit) and (not others or first < others[0])
+            found.append(fit[0] if sure else None)
+            elsewhen += bool(called) and not fit
+            unclear += bool(fit) and not sure
+        words = [other_time(elsewhen)] if elsewhen else []
+        return found, [*words, several_fit(unclear)] if unclear else words
 
     def take(self, job: str | None) -> list[dict[str, Any]]:
         """Give the attempts of a job, once; empty if it is not known."""
@@ -146,27 +228,33 @@ def read_sacct(folder: Path, paths: Iterable[Path], build: Builder, ledger: Ledg
     for text in trace.meta["warnings"]:
         if "records were refused" not in text:
             build.warn(f"sacct: {text}")
+    by_number: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for row in trace.table("tasks").to_pylist():
         row["features"] = dict(row["features"]) if row["features"] else None
         ledger.records["sacct"] += 1
-        made.jobs.setdefault(_key(row), []).append(row)
-    for rows in made.jobs.values():
-        rows.sort(key=lambda r: (r["attempt"] or 0, r["submitted_ns"] or 0, r["started_ns"] or 0))
+        same = by_number.setdefault(_number(row), {})
+        same.setdefault(str(row["task_id"]), []).append(row)
+    for number, same in by_number.items():
+        if len(same) > 1:
+            made.shared[number] = list(same)
+        for name, rows in same.items():
+            rows.sort(
+                key=lambda r: (r["attempt"] or 0, r["submitted_ns"] or 0, r["started_ns"] or 0)
+            )
+            made.jobs[name if len(same) > 1 else number] = rows
     return made
 
 
-def _key(row: dict[str, Any]) -> str:
-    """Give the number by which others know a job; another job of the same number keeps its mark.
+def _number(row: Mapping[str, Any]) -> str:
+    """Give the number by which others know a job.
 
     Examples
     --------
-    >>> _key({"task_id": "alpha:5", "run_id": "5"}), _key({"task_id": "5#2", "run_id": "5"})
-    ('5', '5#2')
+    >>> [_number({"task_id": name, "run_id": "9"}) for name in ("alpha:5", "5#2", "alpha:5_3#2")]
+    ['5', '5', '5_3']
     """
-    if "#" in (row["task_id"] or ""):
-        return str(row["task_id"])
     for name in ("task_id", "run_id"):
-        match = _ID.match(row[name] or "")
+        match = _ID.match((row[name] or "").rpartition(":")[2])
         if match:
             return match[0]
     return str(row["task_id"])
