@@ -6,8 +6,8 @@ import re
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.joining.merging import Joined, Ledger, offset_between
-from rotameter.adapters.joining.slurm_side import JOB_NOT_TASK, Slurm, at_another_time, other_time
+from rotameter.adapters.joining.merging import Joined, Ledger
+from rotameter.adapters.joining.slurm_side import JOB_NOT_TASK, Slurm
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers._nextflow_rows import Attempt
@@ -80,15 +80,10 @@ def _fitting(
     utc_offset_s: float | None,
 ) -> list[str | None]:
     """Bring Slurm's times to the trace's clock; keep the jobs that were there when the task was."""
-    known = [job if job in slurm.jobs else None for job in jobs]
-    _align(joined, known, slurm, build, ledger, utc_offset_s)
-    kept = [
-        None if job is None or at_another_time(one.row, slurm.jobs[job]) else job
-        for one, job in zip(joined, known, strict=True)
-    ]
-    gone = sum(job is not None for job in known) - sum(job is not None for job in kept)
-    if gone:
-        build.warn(other_time(gone))
+    _align(joined, jobs, slurm, build, ledger, utc_offset_s)
+    kept, said = slurm.fitting(jobs, [one.row for one in joined])
+    for text in said:
+        build.warn(text)
     return kept
 
 
@@ -107,13 +102,8 @@ def _align(
     utc_offset_s: float | None,
 ) -> None:
     """Bring Slurm's times to the trace's clock."""
-    pairs = []
-    for one, job in zip(joined, jobs, strict=True):
-        rows = slurm.jobs.get(job or "")
-        if rows and one.row["outcome"] != "cached":
-            pairs.append((rows[0].get("submitted_ns"), one.row.get("submitted_ns")))
-            pairs.append((rows[-1].get("ended_ns"), one.row.get("ended_ns")))
-    offset = offset_between(pairs)
+    known = [(job, one.row) for one, job in zip(joined, jobs, strict=True)]
+    offset = slurm.offset((job, row) for job, row in known if row["outcome"] != "cached")
     if offset is not None:
         how = "inferred from submissions and ends of the same jobs"
     elif build.local == slurm.local:

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rotameter.adapters.joining.merging import Joined, Ledger, offset_between
+from rotameter.adapters.joining.merging import Joined, Ledger
 from rotameter.adapters.joining.scanning import walk
 from rotameter.adapters.joining.slurm_side import (
     JOB_NOT_TASK,
     Slurm,
-    at_another_time,
-    other_time,
     read_report,
     read_sacct,
 )
@@ -94,13 +92,8 @@ def _align(
     utc_offset_s: float | None,
 ) -> None:
     """Bring Slurm's times to the clock of the others."""
-    pairs = []
-    for job in jobs:
-        rows = slurm.jobs.get(job.external or "")
-        if rows:
-            pairs.append((rows[0].get("submitted_ns"), job.joined.row.get("submitted_ns")))
-            pairs.append((rows[-1].get("ended_ns"), job.joined.row.get("ended_ns")))
-    offset, how = offset_between(pairs), "inferred from submissions and ends of the same jobs"
+    offset = slurm.offset((job.external, job.joined.row) for job in jobs)
+    how = "inferred from submissions and ends of the same jobs"
     zones = {zone.get("utc_offset_s") for zone in ledger.zones.values()} - {None}
     if offset is None and not slurm.local and not build.local:
         offset, how = 0, "both count from the epoch"
@@ -119,20 +112,17 @@ def _align(
 
 def _take(jobs: list[Job], slurm: Slurm, source: str, build: Builder, ledger: Ledger) -> None:
     extra: list[Job] = []
-    gone = 0
-    for job in jobs:
-        if at_another_time(job.joined.row, slurm.jobs.get(job.external or "") or [{}]):
-            gone += 1
-            continue
-        rows = slurm.take(job.external)
+    found, said = slurm.fitting([job.external for job in jobs], [job.joined.row for job in jobs])
+    for job, name in zip(jobs, found, strict=True):
+        rows = slurm.take(name)
         if not rows:
             continue
         ledger.matched[source] += len(rows)
         build.merged += 1
         job.joined.fill(_known(rows[-1]), source, better=_SLURM_KNOWS, apart=JOB_NOT_TASK)
         extra += [_requeued(job, row, source) for row in rows[:-1]]
-    if gone:
-        build.warn(other_time(gone))
+    for text in said:
+        build.warn(text)
     for key, rows in slurm.jobs.items():
         if key not in slurm.used:
             for _ in rows:
