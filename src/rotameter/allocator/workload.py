@@ -67,7 +67,9 @@ class Workload:
     notes : tuple of str
         What was taken for granted.
     resource : Resource
-        What is needed and asked for; of cores, a need that is not known is NaN.
+        What is needed and asked for; of cores and GPUs, a need that is not known is NaN.
+    row : ndarray of int64, shape (n,), optional
+        Which attempt of the trace each task is.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Workload:
     least: tuple[tuple[int, float], ...] = field(default=())
     notes: tuple[str, ...] = field(default=())
     resource: Resource = MEMORY
+    row: Codes | None = None
 
     def __len__(self) -> int:
         return len(self.group)
@@ -123,6 +126,7 @@ class Workload:
             at_most=None if self.at_most is None else self.at_most[kept],
             kinds=None if self.kinds is None else self.kinds[kept],
             cached=None if self.cached is None else self.cached[kept],
+            row=None if self.row is None else self.row[kept],
         )
 
     def failed_s(self, at: int, granted_bytes: float) -> float:
