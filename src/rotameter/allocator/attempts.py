@@ -123,7 +123,7 @@ def workload_of(trace: Trace, seen: View, use: Use, name: str = "") -> Workload:
 
 def _usable(trace: Trace, seen: View, use: Use) -> tuple[Codes, Mask, tuple[str, ...]]:
     """Give attempts that show a need, in order; which are of an earlier run; what is assumed."""
-    fit = use.fit & ~seen.nested
+    fit = use.fit & ~seen.nested & np.isfinite(use.wall_s)
     # One with times was looked up here: its figures are those of the look-up.
     earlier = seen.outcome_in("cached") & np.isnan(seen.started) & np.isnan(seen.ended)
     done = seen.ok.copy()

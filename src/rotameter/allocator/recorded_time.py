@@ -103,6 +103,7 @@ def as_time(work: Workload) -> Workload:
     Examples
     --------
     >>> import numpy as np
+    >>> from rotameter.allocator.workload import Workload
     >>> one = np.ones(1)
     >>> work = Workload("w", np.zeros(1, int), ("g",), one * 1e9, one * 60.0, one, one)
     >>> as_time(work).need.tolist(), as_time(work).resource.name
