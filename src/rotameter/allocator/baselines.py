@@ -10,6 +10,7 @@ import numpy as np
 
 from rotameter import plugins
 from rotameter.allocator.default import Default
+from rotameter.allocator.joint import Joint
 from rotameter.allocator.needs import RESOURCES, Record, Task, View, usable
 from rotameter.allocator.published import NAMES, Family, Rules, family
 from rotameter.errors import PolicyError
@@ -24,7 +25,9 @@ MEMORY = "memory_bytes"
 
 LINEAR = "attempt-linear"
 
-ALLOCATORS = ("default", *NAMES, LINEAR, *(f"{name}+common" for name in NAMES))
+JOINT = "joint"
+
+ALLOCATORS = ("default", JOINT, *NAMES, LINEAR, *(f"{name}+common" for name in NAMES))
 """Names that :func:`make_allocator` knows; ``+common``: with our cold start and retries."""
 
 
@@ -213,9 +216,10 @@ def make_allocator(
                 f"unknown resource {resource!r}", hint=f"known: {', '.join(sorted(RESOURCES))}"
             )
     given = dict(defaults or {})
-    if name == "default":
+    if name in ("default", JOINT):
         firsts = {one: _first(one, given) for one in caps if not RESOURCES[one].default}
-        return Default(caps, resources=tuple(caps), defaults={**firsts, **given})
+        ours = Joint if name == JOINT else Default
+        return ours(caps, resources=tuple(caps), defaults={**firsts, **given})
     base, _, common = name.partition("+")
     if name != LINEAR and (base not in NAMES or common not in ("", "common")):
         return _plugged(name, caps)
