@@ -428,8 +428,8 @@ def _dag(shared: str) -> dict[str, dict[str, float]]:
     """Give makespans on 8 nodes of 8 cores, by instance and allocator."""
     from rotameter.allocator.baselines import make_allocator
     from rotameter.allocator.online import Nodes, concurrent
-    from rotameter.allocator.trials import machine_bytes
-    from rotameter.allocator.workload import from_trace
+    from rotameter.allocator.recorded import from_trace
+    from rotameter.allocator.trials import machine_of
     from rotameter.api import open as open_trace
 
     made: dict[str, dict[str, float]] = {}
@@ -439,7 +439,7 @@ def _dag(shared: str) -> dict[str, dict[str, float]]:
         work = from_trace(open_trace(str(path)), path.name)
         if len(work) < 10:
             continue
-        cap = machine_bytes(work)
+        cap = machine_of(work)
         nodes = Nodes(8, 8, cap)
         for name in ("default", "greedy", "whole-machine"):
             outs = [

@@ -47,6 +47,8 @@ COLUMNS = {
     "peak_memory_bytes": "highest memory of the process during the attempt",
     "peak_memory_kind": "how the peak was obtained",
     "start_memory_bytes": "memory of the process at the start",
+    "peak_disk_bytes": "most disk that the attempt's own files took at once",
+    "peak_disk_kind": "how it was obtained",
     "read_bytes": "bytes read from files",
     "write_bytes": "bytes written to files",
     "io_kind": "how the bytes were obtained",

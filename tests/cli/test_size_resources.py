@@ -127,7 +127,20 @@ def test_terms_of_time(tmp_path: Path) -> None:
         ("--resource", "time", "--node-memory", "64GB"),
         ("--queue-time", "7d"),
         ("--resource", "cores", "--max-kill", "5%"),
-        ("--resource", "time", "--allocator", "greedy"),
+        ("--resource", "cores", "--allocator", "greedy"),
+        ("--resource", "gpus", "--allocator", "greedy"),
+        ("--node-disk", "1TB"),
+        ("--floor-disk", "1GB"),
+        ("--resource", "disk", "--node-disk", "0"),
+        ("--resource", "disk", "--floor-disk", "few"),
+        ("--resource", "disk", "--node-gpu-memory", "80GB"),
+        ("--resource", "gpus", "--max-kill", "5%"),
+        ("--packed", "8x8"),
+        ("--packed", "8", "--allocator", "greedy"),
+        ("--packed", "0x8", "--allocator", "greedy"),
+        ("--packed", "8x8", "--slots", "4", "--allocator", "greedy"),
+        ("--packed", "8x8", "--resource", "time", "--allocator", "greedy"),
+        ("--floor-disk", "1GB", "--resource", "disk", "--allocator", "greedy"),
         ("--queue-time", "7d", "--allocator", "greedy"),
     ],
 )
@@ -137,8 +150,8 @@ def test_options_that_cannot_be_meant_are_refused(tmp_path: Path, words: tuple[s
 
 
 def test_an_unknown_resource_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(click.UsageError, match="'gpus' is not one of"):
-        call(log(tmp_path), "--resource", "gpus")
+    with pytest.raises(click.UsageError, match="'bandwidth' is not one of"):
+        call(log(tmp_path), "--resource", "bandwidth")
 
 
 def test_what_an_input_does_not_tell_is_said_and_the_rest_advised(tmp_path: Path) -> None:

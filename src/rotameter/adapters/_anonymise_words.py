@@ -42,6 +42,7 @@ COLUMN_WORDS: dict[str, frozenset[str]] = {
     "outcome": frozenset(OUTCOMES),
     "outcome_kind": frozenset(("reported", "inferred")),
     "peak_memory_kind": frozenset(KINDS),
+    "peak_disk_kind": frozenset(KINDS),
     "io_kind": frozenset(KINDS),
     "gpu_kind": frozenset(KINDS),
     "energy_quality": frozenset(KINDS),

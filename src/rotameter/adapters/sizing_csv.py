@@ -1,9 +1,10 @@
 """Tables of tasks and what they used, as published for task sizing: one row a completed task.
 
 Columns: ``task_type``, ``mem_mb`` (10⁶ bytes) and ``time_s``; also ``seq``, ``input_bytes``,
-``req_mem_mb``, and ``ttf_0.05`` to ``ttf_1.00``: the part of the run after which use first reached
-that part of its peak. Rows are in order of completion. Fields are parted by commas, semicolons,
-tabs or bars; a value may name its unit (``2 GB``, ``5 min``).
+``req_mem_mb``, ``disk_mb`` and ``req_disk_mb`` (10⁶ bytes too), and ``ttf_0.05`` to ``ttf_1.00``:
+the part of the run after which use of memory first reached that part of its peak. Rows are in
+order of completion. Fields are parted by commas, semicolons, tabs or bars; a value may name its
+unit (``2 GB``, ``5 min``).
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.allocator.resources import DISK, MEMORY, Resource
 from rotameter.allocator.workload import Workload, near_limit
 from rotameter.errors import BadInput
 from rotameter.units import many, parse_bytes, parse_seconds
@@ -78,7 +81,7 @@ def _number(text: str | None, delimiter: str = ",") -> float:
 
 def _amount(text: str | None, column: str, delimiter: str) -> float:
     """Read a column's value in bytes or seconds, by its unit where it has one; else NaN."""
-    memory = column.endswith("mem_mb")
+    memory = column.endswith("_mb")
     value = _number(text, delimiter)
     if not math.isnan(value) or not text:
         return value * MB if memory else value
@@ -91,7 +94,11 @@ def _amount(text: str | None, column: str, delimiter: str) -> float:
 
 
 def read_sizing(
-    path: str | Path, rows: int | None = None, *, warn: Callable[[str], None] | None = None
+    path: str | Path,
+    rows: int | None = None,
+    *,
+    warn: Callable[[str], None] | None = None,
+    resource: Resource = MEMORY,
 ) -> Workload:
     """Read a table.
 
@@ -102,6 +109,8 @@ def read_sizing(
         First rows alone.
     warn : callable, optional
         Is told of rows that cannot be used: how many, and one of them.
+    resource : Resource
+        Memory or disk.
 
     Returns
     -------
@@ -110,7 +119,8 @@ def read_sizing(
     Raises
     ------
     BadInput
-        If columns are missing, or no row has a group, a positive use and a positive time.
+        If columns are missing, or no row has a group, a positive use and a positive time; of disk,
+        if no row has a use of it.
     """
     text = Path(path).read_bytes().decode("utf-8-sig", errors="replace")
     delimiter, names = _head(text.partition("\n")[0].rstrip("\r"))
@@ -138,7 +148,8 @@ def read_sizing(
         )
     if said and warn is not None:
         warn(said)
-    return _workload(Path(path).name, kept, names, delimiter)
+    made = _workload(Path(path).name, kept, names, delimiter)
+    return _of_disk(path, made, kept, delimiter) if resource is DISK else made
 
 
 def _workload(name: str, kept: list[dict[str, Any]], names: list[str], delimiter: str) -> Workload:
@@ -161,6 +172,40 @@ def _workload(name: str, kept: list[dict[str, Any]], names: list[str], delimiter
         asked=asked,
         curve=_curve(kept, names, delimiter),
         at_most=near_limit(need, asked),
+        row=np.arange(len(kept), dtype=np.int64),
+    )
+
+
+def _of_disk(
+    path: str | Path, work: Workload, kept: list[dict[str, Any]], delimiter: str
+) -> Workload:
+    """Give what the same tasks needed of a disk, those of which it is known."""
+
+    def column(title: str) -> Floats:
+        values = [_amount(row.get(title), title, delimiter) for row in kept]
+        made = np.array(values, dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            return np.where((made >= 0) & (made <= _MOST_BYTES), made, np.nan)
+
+    need, asked = column("disk_mb"), column("req_disk_mb")
+    asked = np.where(asked > 0, asked, np.nan)
+    known = np.flatnonzero(~np.isnan(need))
+    if not known.size:
+        raise BadInput(
+            f"{path}: no row has a disk_mb, so nothing is known of disk",
+            hint="add a column disk_mb (10^6 bytes), or read it as another with --format table",
+        )
+    return replace(
+        work,
+        group=work.group[known],
+        need=need[known],
+        wall_s=work.wall_s[known],
+        size=work.size[known],
+        asked=asked[known],
+        curve=None,
+        at_most=near_limit(need, asked)[known],
+        resource=DISK,
+        row=known,
     )
 
 

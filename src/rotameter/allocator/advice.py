@@ -28,7 +28,7 @@ __all__ = ["FEWEST", "Advice", "advise", "kill_interval"]
 def advise(
     work: Workload,
     *,
-    max_kill: float = 0.01,
+    max_kill: float | None = None,
     headroom: float | None = None,
     most: float | None = None,
     floor: float | None = None,
@@ -38,8 +38,8 @@ def advise(
     Parameters
     ----------
     work : Workload
-    max_kill : float
-        Share of runs that may be killed and run again.
+    max_kill : float, optional
+        Share of runs that may be killed and run again; without it that of the resource.
     headroom : float, optional
         Part that is added to what was needed; without it that of the resource.
     most : float, optional
@@ -63,7 +63,8 @@ def advise(
     resource = work.resource
     added = resource.headroom if headroom is None else headroom
     least_of_all = resource.floor if floor is None else floor
-    terms = Terms(max_kill, added, least_of_all, math.inf if most is None else most)
+    share = resource.max_kill if max_kill is None else max_kill
+    terms = Terms(share, added, least_of_all, math.inf if most is None else most)
     # A limit of time holds nothing: there, those that ran longest come first.
     held = work.need * work.wall_s if resource.held else work.wall_s
     weight = np.bincount(work.group, held, minlength=len(work.groups))

@@ -58,7 +58,9 @@ def advise_cores(work: Workload, *, headroom: float | None = None) -> list[Advic
     held = np.where(np.isnan(work.asked), np.nan_to_num(work.need), work.asked) * work.wall_s
     weight = np.bincount(work.group, held, minlength=len(work.groups))
     order = np.argsort(-weight, kind="stable").tolist()
-    groups = ((code, np.flatnonzero(work.group == code)) for code in order)
+    by_group = np.argsort(work.group, kind="stable")
+    edges = np.searchsorted(work.group[by_group], np.arange(len(work.groups) + 1))
+    groups = ((code, by_group[edges[code] : edges[code + 1]]) for code in order)
     return [_of_group(work, code, rows, added) for code, rows in groups if rows.size]
 
 

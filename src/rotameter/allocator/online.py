@@ -1,28 +1,31 @@
 """Try an allocator on a workload: one task after another, or many at once on nodes with slots.
 
-This is no second task-graph engine: attempts, their lengths and their number come from the
-allocator's answers while it runs, which a replay of recorded attempts does not have.
+Of one resource, or of several at once: then an attempt gets some of each, fits on a node that has
+room for all of it, and ends when it first outgrows any. This is no second task-graph engine:
+attempts, their lengths and their number come from the allocator's answers while it runs, which a
+replay of recorded attempts does not have.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from rotameter.allocator.ledger import Ledger
-from rotameter.allocator.needs import Record, Task, View
+from rotameter.allocator.needs import Record, View
+from rotameter.allocator.trying import Outcome, Trying, no_time
 from rotameter.errors import PolicyError
-from rotameter.values import Allocation, Hold
 
 if TYPE_CHECKING:
+    from rotameter.allocator.trying import Grant
     from rotameter.allocator.workload import Workload
 
 __all__ = ["Nodes", "Outcome", "concurrent", "sequential", "teach"]
 
-MEMORY = "memory_bytes"
+MEMORY, TIME = "memory_bytes", "wall_s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,109 +38,37 @@ class Nodes:
         Machines, and slots of each.
     memory_bytes : float, optional
         Of each; None: no limit on what fits together.
+    room : mapping of str to float
+        What each has of other resources, by field of an allocation; no limit on those left out.
     """
 
     count: int
     cores: int
     memory_bytes: float | None = None
+    room: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """What each has, of what is limited."""
+        memory = {} if self.memory_bytes is None else {MEMORY: float(self.memory_bytes)}
+        return {**memory, **self.room}
 
     @property
     def share(self) -> dict[str, float]:
-        """Memory that comes with one slot."""
-        return {} if self.memory_bytes is None else {MEMORY: self.memory_bytes / self.cores}
+        """What comes with one slot."""
+        return {name: has / self.cores for name, has in self.limits.items()}
 
+    def holding(self, caps: Mapping[str, float]) -> Nodes:
+        """Give such machines that have so much each; a limit of time is nothing that they have.
 
-@dataclass(slots=True)
-class Outcome:
-    """What came of a trial.
-
-    Attributes
-    ----------
-    ledger : Ledger
-    makespan_s : float
-    decisions_ns : list of int
-        Time in request and observe for each completed task, by the timer that was given.
-    """
-
-    ledger: Ledger = field(default_factory=Ledger)
-    makespan_s: float = 0.0
-    decisions_ns: list[int] = field(default_factory=list)
-
-
-def _no_time() -> int:
-    """Stand in for a clock: a core has none of its own."""
-    return 0
-
-
-def _granted(made: Any, task: str, above: float = 0.0) -> float:
-    """Check what an allocator gave: a finite amount, larger than what was exceeded."""
-    if not isinstance(made, Allocation) or made.memory_bytes is None:
-        raise PolicyError(f"{task}: the allocator gave no memory: {made!r}")
-    granted = float(made.memory_bytes)
-    if not 0 < granted < float("inf") or granted <= above:
-        least = f", not more than the {above:.0f} that were exceeded" if above else ""
-        raise PolicyError(f"{task}: the allocator gave {granted:.0f} bytes{least}")
-    return granted
-
-
-class _Trial:
-    """The allocator's side of a trial: asks, tells, keeps the books."""
-
-    def __init__(
-        self,
-        work: Workload,
-        allocator: Any,
-        most_bytes: float,
-        *,
-        sizes: bool = False,
-        timer: Callable[[], int] = _no_time,
-    ) -> None:
-        self._timer = timer
-        self.work, self.allocator, self.most = work, allocator, most_bytes
-        self.out = Outcome()
-        self.attempts = [0] * len(work)
-        self.tasks = [
-            Task(str(at), work.groups[group], float(size) if sizes and size == size else None)
-            for at, (group, size) in enumerate(
-                zip(work.group.tolist(), work.size.tolist(), strict=True)
-            )
-        ]
-        self.need, self.wall = work.need.tolist(), work.wall_s.tolist()
-        self._spent = 0
-
-    def ask(self, at: int, view: View | None = None) -> float | None:
-        began = self._timer()
-        made = self.allocator.request(self.tasks[at], view)
-        self._spent = self._timer() - began
-        return None if isinstance(made, Hold) else _granted(made, self.tasks[at].task_id)
-
-    def seconds(self, at: int, granted: float) -> float:
-        self.attempts[at] += 1
-        if granted >= self.need[at]:
-            return float(self.wall[at])
-        return self.work.failed_s(at, granted)
-
-    def ended(self, at: int, granted: float, seconds: float) -> float | None:
-        """Tell of an attempt's end; give the next one's allocation if it exceeded its own."""
-        task = self.tasks[at]
-        if granted >= self.need[at]:
-            self.out.ledger.complete(granted, self.need[at], seconds, attempts=self.attempts[at])
-            record = Record(
-                task.task_id, task.group, "ok", {MEMORY: self.need[at]},
-                granted={MEMORY: granted}, wall_s=seconds, size=task.size,
-            )  # fmt: skip
-            began = self._timer()
-            self.allocator.observe(record)
-            self.out.decisions_ns.append(self._spent + self._timer() - began)
-            return None
-        self.out.ledger.fail(granted, seconds)
-        if granted >= self.most:
-            raise PolicyError(f"task {task.task_id} needs more than the largest machine has")
-        record = Record(
-            task.task_id, task.group, "oom", granted={MEMORY: granted},
-            exceeded=frozenset({MEMORY}), wall_s=seconds, size=task.size,
-        )  # fmt: skip
-        return _granted(self.allocator.exceeded(task, record), task.task_id, above=granted)
+        Examples
+        --------
+        >>> Nodes(8, 4).holding({"memory_bytes": 64e9, "wall_s": 60.0}).share
+        {'memory_bytes': 16000000000.0}
+        """
+        # Whole units are granted: a part of one would keep the largest task waiting for ever.
+        room = {name: float(math.ceil(cap)) for name, cap in caps.items() if name != TIME}
+        return replace(self, memory_bytes=room.pop(MEMORY, None), room=room)
 
 
 def teach(allocator: Any, work: Workload, *, sizes: bool = False) -> None:
@@ -147,6 +78,7 @@ def teach(allocator: Any, work: Workload, *, sizes: bool = False) -> None:
     --------
     >>> import numpy as np
     >>> from rotameter.allocator.baselines import make_allocator
+    >>> from rotameter.allocator.needs import Task
     >>> from rotameter.allocator.workload import Workload
     >>> need, nan = np.full(3, 5e9), np.full(3, np.nan)
     >>> made = make_allocator("default", 64e9)
@@ -157,42 +89,43 @@ def teach(allocator: Any, work: Workload, *, sizes: bool = False) -> None:
     for at, need in enumerate(work.need.tolist()):
         size = float(work.size[at])
         record = Record(
-            f"before-{at}", work.groups[work.group[at]], "ok", {MEMORY: need},
+            f"before-{at}", work.groups[work.group[at]], "ok", {work.resource.field: need},
             wall_s=float(work.wall_s[at]), size=size if sizes and size == size else None,
         )  # fmt: skip
         allocator.observe(record)
 
 
 def sequential(
-    work: Workload,
+    work: Workload | Sequence[Workload],
     allocator: Any,
-    most_bytes: float,
+    most: float | Sequence[float],
     *,
     sizes: bool = False,
-    timer: Callable[[], int] = _no_time,
+    timer: Callable[[], int] = no_time,
 ) -> Outcome:
     """Run one task after another: each one's use is known before the next is sized.
 
     Parameters
     ----------
-    work : Workload
+    work : Workload, or a sequence of them
+        One a resource, of the same tasks (:func:`~rotameter.allocator.workload.together`).
     allocator : Allocator
-    most_bytes : float
-        What the largest machine has.
+    most : float, or a sequence of them
+        What the largest machine has of each.
     sizes : bool
         Whether the allocator is told the tasks' sizes.
     timer : callable
         Gives nanoseconds, such as ``time.thread_time_ns``, to time decisions.
     """
-    trial = _Trial(work, allocator, most_bytes, sizes=sizes, timer=timer)
-    for at in range(len(work)):
+    trial = Trying(work, allocator, most, sizes=sizes, timer=timer)
+    for at in range(len(trial)):
         granted = trial.ask(at)
         if granted is None:
             raise PolicyError(f"task {at} is held though nothing else runs")
         while True:
-            seconds = trial.seconds(at, granted)
+            seconds, short = trial.attempt(at, granted)
             trial.out.makespan_s += seconds
-            following = trial.ended(at, granted, seconds)
+            following = trial.ended(at, granted, seconds, short)
             if following is None:
                 break
             granted = following
@@ -200,26 +133,27 @@ def sequential(
 
 
 def concurrent(
-    work: Workload,
+    work: Workload | Sequence[Workload],
     allocator: Any,
-    most_bytes: float,
+    most: float | Sequence[float],
     nodes: Nodes,
     order: Sequence[int] | None = None,
     *,
     sizes: bool = False,
-    timer: Callable[[], int] = _no_time,
+    timer: Callable[[], int] = no_time,
 ) -> Outcome:
     """Run many at once: use is known when an attempt ends.
 
     Tasks start in order; one that is held, or fits on no node, lets later ones pass; what came
-    back goes first. The first that fits nowhere keeps the node with most free memory to itself.
+    back goes first. The first that fits nowhere keeps the node with most free room to itself.
 
     Parameters
     ----------
-    work : Workload
+    work : Workload, or a sequence of them
+        As for :func:`sequential`.
     allocator : Allocator
-    most_bytes : float
-        What the largest machine has.
+    most : float, or a sequence of them
+        What the largest machine has of each.
     nodes : Nodes
     order : sequence of int, optional
         Places of the tasks, as they are submitted; file order by default.
@@ -233,25 +167,29 @@ def concurrent(
     PolicyError
         If the allocator gives what cannot be used, or holds everything.
     """
-    trial = _Trial(work, allocator, most_bytes, sizes=sizes, timer=timer)
-    loop = _Loop(trial, nodes, order or range(len(work)))
+    trial = Trying(work, allocator, most, sizes=sizes, timer=timer)
+    loop = _Loop(trial, nodes, order or range(len(trial)))
     loop.run()
     return loop.trial.out
 
 
 class _Loop:
-    def __init__(self, trial: _Trial, nodes: Nodes, order: Sequence[int]) -> None:
+    def __init__(self, trial: Trying, nodes: Nodes, order: Sequence[int]) -> None:
         self.trial, self.nodes = trial, nodes
         self.cores = [nodes.cores] * nodes.count
-        memory = float("inf") if nodes.memory_bytes is None else float(nodes.memory_bytes)
-        self.memory = [memory] * nodes.count
+        has = nodes.limits
+        most = [has.get(name, float("inf")) for name in trial.fields]
+        self.room = [list(most) for _ in range(nodes.count)]
+        # Of one resource its amount tells which node is emptiest, of several the scarcest share.
+        alone = len(most) == 1
+        self.scale = [1.0 if alone or one == float("inf") else one for one in most]
         self.free = nodes.cores * nodes.count
         self.now = 0.0
-        self.back: list[tuple[int, float]] = []
-        self.running: list[tuple[float, int, int, float, float, int]] = []
+        self.back: list[tuple[int, Grant]] = []
+        self.running: list[tuple[float, int, int, Grant, float, tuple[str, ...], int]] = []
         self.started = 0
         self.rank = {at: place for place, at in enumerate(order)}
-        self.open = [0] * len(trial.work)
+        self.open = [0] * len(trial)
         self.then: list[list[int]] = [[] for _ in self.open]
         for task, on in trial.work.deps:
             self.open[task] += 1
@@ -266,7 +204,7 @@ class _Loop:
 
     def run(self) -> None:
         """Run until every task has completed."""
-        left = len(self.trial.work)
+        left = len(self.trial)
         while left:
             self._start()
             if not self.running:
@@ -276,11 +214,15 @@ class _Loop:
                 left -= self._end(*heappop(self.running)[2:])
         self.trial.out.makespan_s = self.now
 
-    def _end(self, at: int, granted: float, seconds: float, node: int) -> int:
+    def _end(
+        self, at: int, granted: Grant, seconds: float, short: tuple[str, ...], node: int
+    ) -> int:
         self.cores[node] += 1
-        self.memory[node] += granted
+        room = self.room[node]
+        for place, amount in enumerate(granted):
+            room[place] += amount
         self.free += 1
-        following = self.trial.ended(at, granted, seconds)
+        following = self.trial.ended(at, granted, seconds, short)
         if following is not None:
             self.back.append((at, following))
             return 0
@@ -292,7 +234,7 @@ class _Loop:
 
     def _start(self) -> None:
         kept: int | None = None
-        waiting: deque[tuple[int, float]] = deque(self.back)
+        waiting: deque[tuple[int, Grant]] = deque(self.back)
         self.back = []
         while waiting and self.free:
             at, granted = waiting.popleft()
@@ -326,19 +268,28 @@ class _Loop:
         return kept
 
     def _emptiest(self) -> int:
-        return max(range(len(self.memory)), key=lambda node: (self.memory[node], -node))
+        def free(node: int) -> tuple[float, int]:
+            pairs = zip(self.room[node], self.scale, strict=True)
+            return min(room / scale for room, scale in pairs), -node
 
-    def _place(self, at: int, granted: float, kept: int | None) -> bool:
+        return max(range(len(self.room)), key=free)
+
+    def _place(self, at: int, granted: Grant, kept: int | None) -> bool:
         """Start an attempt on the first node that has room; say whether one had."""
         for node, cores in enumerate(self.cores):
-            if cores and granted <= self.memory[node] and node != kept:
-                break
+            if cores and node != kept:
+                room = self.room[node]
+                if all(amount <= room[place] for place, amount in enumerate(granted)):
+                    break
         else:
             return False
         self.cores[node] -= 1
-        self.memory[node] -= granted
+        for place, amount in enumerate(granted):
+            room[place] -= amount
         self.free -= 1
         self.started += 1
-        seconds = self.trial.seconds(at, granted)
-        heappush(self.running, (self.now + seconds, self.started, at, granted, seconds, node))
+        seconds, short = self.trial.attempt(at, granted)
+        heappush(
+            self.running, (self.now + seconds, self.started, at, granted, seconds, short, node)
+        )
         return True

@@ -189,7 +189,7 @@ def _bounds(basis: Basis) -> list[str]:
     if basis.counted:
         verb = "includes" if basis.counted == 1 else "include"
         peaks = many(basis.counted, "peak")
-        made.append(f"{peaks} {verb} page cache or other tasks of the process")
+        made.append(f"{peaks} {verb} {basis.resource.counted}")
     if basis.at_limit:
         verb = "is" if basis.at_limit == 1 else "are"
         made.append(f"{many(basis.at_limit, 'peak')} {verb} as large as the request")

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rotameter.allocator.recorded import sizes_of, usable
+from rotameter.allocator.attempts import Use, workload_of
 from rotameter.allocator.resources import CORES
-from rotameter.allocator.workload import Workload
 
 if TYPE_CHECKING:
-    from rotameter.allocator.workload import Floats
+    from rotameter.allocator.workload import Floats, Workload
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import View
 
@@ -57,23 +56,17 @@ def cores_from_trace(trace: Trace, name: str = "") -> Workload:
     fit = ~seen.nested & (seen.wall >= SHORTEST_S) & np.isfinite(seen.wall)
     if np.isnan(busy[fit]).all():
         fit[:] = False
-    rows, earlier, notes = usable(trace, seen, fit, busy, "a duration")
     asked = seen.number("requested_cores")
     asked = np.where(np.isnan(asked), seen.number("granted_cores"), asked)
-    asked = np.where(np.isfinite(asked) & (asked > 0), asked, np.nan)
-    names = (*seen.groups, "(unnamed)")
-    return Workload(
-        name=name,
-        group=(seen.group % len(names))[rows],
-        groups=names,
-        need=busy[rows],
-        wall_s=seen.wall[rows],
-        size=sizes_of(seen)[rows],
-        asked=asked[rows],
-        cached=earlier[rows],
-        notes=notes,
+    use = Use(
         resource=CORES,
+        what="a duration",
+        need=busy,
+        asked=np.where(np.isfinite(asked) & (asked > 0), asked, np.nan),
+        wall_s=seen.wall,
+        fit=fit,
     )
+    return workload_of(trace, seen, use, name)
 
 
 def _busy(seen: View) -> Floats:

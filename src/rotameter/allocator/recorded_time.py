@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rotameter.allocator.recorded import sizes_of, unmet_of, usable
+from rotameter.allocator.attempts import Use, workload_of
 from rotameter.allocator.resources import TIME
-from rotameter.allocator.workload import Workload, near_limit
+from rotameter.allocator.workload import near_limit
 
 if TYPE_CHECKING:
-    from rotameter.allocator.workload import Codes, Floats
+    from rotameter.allocator.workload import Floats, Workload
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import View
 
@@ -52,44 +52,23 @@ def time_from_trace(trace: Trace, name: str = "") -> Workload:
     from rotameter.profiler.view import view
 
     seen = view(trace)
-    took = _took(seen)
-    fit = ~seen.nested & (took > 0)
-    rows, earlier, notes = usable(trace, seen, fit, took, "a duration")
-    limit = _limit(seen)
-    names = (*seen.groups, "(unnamed)")
-    group = seen.group % len(names)
-    dead = np.flatnonzero(seen.outcome_in("timeout") & ~seen.nested)
-    had = _had(took, limit)[dead]
-    blind = np.isnan(had)
-    cut = _cut_short(seen, rows, took, limit)
-    return Workload(
-        name=name,
-        group=group[rows],
-        groups=names,
-        need=took[rows],
-        wall_s=took[rows],
-        size=sizes_of(seen)[rows],
-        asked=limit[rows],
-        at_most=near_limit(took, limit)[rows],
-        killed=tuple(zip(group[dead[~blind]].tolist(), had[~blind].tolist(), strict=True)),
-        killed_blind=tuple(group[dead[blind]].tolist()),
-        unmet=tuple((int(group[row]), most) for row, most in unmet_of(seen, rows, took, dead, had)),
-        cached=earlier[rows],
-        least=tuple(zip(group[cut].tolist(), took[cut].tolist(), strict=True)),
-        notes=notes,
+    took, limit = _took(seen), _limit(seen)
+    cut = seen.outcome_in(*_CUT_SHORT) & (took > 0)
+    use = Use(
         resource=TIME,
+        what="a duration",
+        need=took,
+        asked=limit,
+        wall_s=took,
+        fit=took > 0,
+        at_most=near_limit(took, limit),
+        dead=seen.outcome_in("timeout"),
+        had=_had(took, limit),
+        # One that lasted beyond its limit did not: its end was noticed late, or is a mistake.
+        least=cut & ~(took > limit),
+        least_of_unknown=True,
     )
-
-
-def _cut_short(seen: View, rows: Codes, took: Floats, limit: Floats) -> Codes:
-    """Give attempts that ended whatever they did, of tasks that never completed.
-
-    One that lasted beyond its limit did not: its end was noticed late, or is a mistake.
-    """
-    known = np.zeros(len(seen.task_ids) + 1, dtype=bool)
-    known[seen.task[rows]] = True
-    cut = seen.outcome_in(*_CUT_SHORT) & ~seen.nested & (took > 0) & ~known[seen.task]
-    return np.flatnonzero(cut & ~(took > limit))
+    return workload_of(trace, seen, use, name)
 
 
 def _took(seen: View) -> Floats:
@@ -124,6 +103,7 @@ def as_time(work: Workload) -> Workload:
     Examples
     --------
     >>> import numpy as np
+    >>> from rotameter.allocator.workload import Workload
     >>> one = np.ones(1)
     >>> work = Workload("w", np.zeros(1, int), ("g",), one * 1e9, one * 60.0, one, one)
     >>> as_time(work).need.tolist(), as_time(work).resource.name

@@ -143,6 +143,8 @@ def _growth(needs: Floats) -> float:
         return 1.0
     halves = np.array_split(needs, 2)
     early, late = (float(np.quantile(half, TAIL)) for half in halves)
+    if early <= 0:
+        return MOST_GROWTH if late > 0 else 1.0
     return min(max(1.0, late / early), MOST_GROWTH)
 
 

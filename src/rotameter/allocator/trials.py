@@ -11,14 +11,14 @@ import numpy as np
 
 from rotameter.allocator.baselines import make_allocator
 from rotameter.allocator.ladder import cheapest, grouped
-from rotameter.allocator.ledger import GB_HOUR
 from rotameter.allocator.online import Nodes, Outcome, concurrent, sequential
+from rotameter.allocator.resources import MEMORY, Resource
 from rotameter.allocator.workload import orders
 
 if TYPE_CHECKING:
     from rotameter.allocator.workload import Workload
 
-__all__ = ["SHUFFLES", "Trial", "best_in_hindsight", "machine_bytes", "trials"]
+__all__ = ["SHUFFLES", "Trial", "best_in_hindsight", "machine_of", "trials"]
 
 SHUFFLES = 4
 """Shuffled orders that a concurrent trial is repeated on, besides the file's own."""
@@ -31,55 +31,78 @@ class Trial:
     Attributes
     ----------
     file, allocator, mode : str
-        ``sequential`` or ``concurrent``.
+        ``sequential``, ``concurrent``, or ``packed``: many at once that share what nodes have.
     awe : float
-        Memory-seconds used over held.
-    waste_gbh, surplus_gbh, failed_gbh : float
-        Held and not used; of it what completed attempts held too much, and failed ones in all.
+        Used over held; of time what was taken over what was asked for.
+    waste, surplus, failed : float
+        Held and not used, GB·h (of time hours that were asked for); of it what completed attempts
+        held too much, and failed ones in all.
     retries_per_task, most_attempts, makespan_s : float
     p99_us : float or None
         Time of a decision and of what it learns after, by the timer; None without one.
+    resource : Resource
+    nodes_used_ratio : float or None
+        What tasks needed, of what the nodes had all the time; None where nothing limits them.
     """
 
     file: str
     allocator: str
     mode: str
     awe: float
-    waste_gbh: float
-    surplus_gbh: float
-    failed_gbh: float
+    waste: float
+    surplus: float
+    failed: float
     retries_per_task: float
     most_attempts: int
     makespan_s: float
     p99_us: float | None
+    resource: Resource = MEMORY
+    nodes_used_ratio: float | None = None
+
+    @property
+    def unit(self) -> str:
+        """That of what was wasted, as it ends names."""
+        return self.resource.held or "h"
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as JSON has it: what the machine's speed decides is under ``timing``."""
-        made = {name: getattr(self, name) for name in self.__slots__ if name != "p99_us"}
-        return {**made, "timing": {"p99_us": self.p99_us}}
+        packed = self.mode == "packed"
+        return {
+            "file": self.file,
+            "allocator": self.allocator,
+            "mode": self.mode,
+            "resource": self.resource.name,
+            "awe": self.awe,
+            **{f"{n}_{self.unit}": getattr(self, n) for n in ("waste", "surplus", "failed")},
+            "retries_per_task": self.retries_per_task,
+            "most_attempts": self.most_attempts,
+            "makespan_s": self.makespan_s,
+            **({"nodes_used_ratio": self.nodes_used_ratio} if packed else {}),
+            "timing": {"p99_us": self.p99_us},
+        }
 
 
-def machine_bytes(work: Workload) -> float:
-    """Give a machine that holds every task: a power of two GB, 64 GB at least.
+def machine_of(work: Workload) -> float:
+    """Give what a machine has that holds every task, in doublings of a usual one.
 
     Examples
     --------
     >>> from rotameter.allocator.workload import Workload
     >>> one = np.ones(1)
-    >>> machine_bytes(Workload("w", np.zeros(1, int), ("g",), one * 90e9, one, one, one)) / 1e9
+    >>> machine_of(Workload("w", np.zeros(1, int), ("g",), one * 90e9, one, one, one)) / 1e9
     128.0
     """
-    most, made = float(work.need.max(initial=0.0)), 64e9
+    most, made = float(work.need.max(initial=0.0)), work.resource.machine
     while made < most:
         made *= 2
     return made
 
 
 def trials(
-    work: Workload,
+    works: Workload | Sequence[Workload],
     names: Iterable[str],
     *,
-    most_bytes: float,
+    most: float | Sequence[float],
     nodes: Nodes | None,
     seeds: Sequence[int] = (0,),
     sizes: bool = False,
@@ -89,10 +112,11 @@ def trials(
 
     Parameters
     ----------
-    work : Workload
+    works : Workload, or a sequence of them
+        One a resource, of the same tasks: they are then sized in all of these.
     names : iterable of str
-    most_bytes : float
-        What the largest machine has.
+    most : float, or a sequence of them
+        What the largest machine has of each.
     nodes : Nodes, optional
     seeds : sequence of int
         For allocators that draw, and for the shuffled orders.
@@ -101,49 +125,83 @@ def trials(
     timer : callable, optional
         Gives nanoseconds of the thread's CPU, to time decisions.
 
+    Returns
+    -------
+    list of Trial
+        One for each name, way of running and resource.
+
     Raises
     ------
     PolicyError
         For an unknown name, or an allocator that gives what cannot be used.
     """
+    works = tuple(works) if isinstance(works, Sequence) else (works,)
+    has = tuple(most) if isinstance(most, Sequence) else (most,)
+    caps = {one.resource.field: cap for one, cap in zip(works, has, strict=True)}
     made = []
     told: dict[str, Any] = {"sizes": sizes} if timer is None else {"sizes": sizes, "timer": timer}
     for name in names:
-        alone = [
-            sequential(work, make_allocator(name, most_bytes, seed=s), most_bytes, **told)
-            for s in seeds
-        ]
-        made.append(_summed(work.name, name, "sequential", alone))
+        alone = [sequential(works, make_allocator(name, caps, seed=s), has, **told) for s in seeds]
+        made += _summed(works, name, "sequential", alone)
         if nodes is None:
             continue
         together = []
         for s in seeds:
-            for order in orders(len(work), SHUFFLES, np.random.default_rng(s)):
-                allocator = make_allocator(name, most_bytes, seed=s)
-                out = concurrent(work, allocator, most_bytes, nodes, order, **told)
-                together.append(out)
-        made.append(_summed(work.name, name, "concurrent", together))
+            for order in orders(len(works[0]), SHUFFLES, np.random.default_rng(s)):
+                allocator = make_allocator(name, caps, seed=s)
+                together.append(concurrent(works, allocator, has, nodes, order, **told))
+        mode = "packed" if nodes.limits else "concurrent"
+        made += _summed(works, name, mode, together, nodes)
     return made
 
 
-def _summed(file: str, name: str, mode: str, outs: list[Outcome]) -> Trial:
+def _summed(
+    works: Sequence[Workload],
+    name: str,
+    mode: str,
+    outs: list[Outcome],
+    nodes: Nodes | None = None,
+) -> list[Trial]:
     def middle(values: Iterable[float | None]) -> float:
         return float(statistics.fmean(v for v in values if v is not None))
 
     spent = np.concatenate([np.asarray(out.decisions_ns, dtype=np.float64) for out in outs])
-    return Trial(
-        file,
-        name,
-        mode,
-        awe=middle(out.ledger.efficiency for out in outs),
-        waste_gbh=middle(out.ledger.waste_gbh for out in outs),
-        surplus_gbh=middle(out.ledger.surplus / GB_HOUR for out in outs),
-        failed_gbh=middle(out.ledger.failed / GB_HOUR for out in outs),
-        retries_per_task=middle(out.ledger.retries_per_task for out in outs),
-        most_attempts=max(out.ledger.most_attempts for out in outs),
-        makespan_s=middle(out.makespan_s for out in outs),
-        p99_us=round(float(np.percentile(spent, 99)) / 1e3, 1) if spent.any() else None,
-    )
+    p99_us = round(float(np.percentile(spent, 99)) / 1e3, 1) if spent.any() else None
+    made = []
+    for work in works:
+        resource = work.resource
+        books = [out.ledgers[resource.field] for out in outs]
+        per = resource.per_held
+        made.append(
+            Trial(
+                work.name,
+                name,
+                mode,
+                awe=middle(one.efficiency for one in books),
+                waste=middle((one.surplus + one.failed) / per for one in books),
+                surplus=middle(one.surplus / per for one in books),
+                failed=middle(one.failed / per for one in books),
+                retries_per_task=middle(one.retries_per_task for one in books),
+                most_attempts=max(one.most_attempts for one in books),
+                makespan_s=middle(out.makespan_s for out in outs),
+                p99_us=p99_us,
+                resource=resource,
+                nodes_used_ratio=_of_nodes(resource, outs, nodes),
+            )
+        )
+    return made
+
+
+def _of_nodes(resource: Resource, outs: Sequence[Outcome], nodes: Nodes | None) -> float | None:
+    has = None if nodes is None else nodes.limits.get(resource.field)
+    if has is None or nodes is None:
+        return None
+    used = [
+        out.ledgers[resource.field].used / (nodes.count * has * out.makespan_s)
+        for out in outs
+        if out.makespan_s > 0
+    ]
+    return statistics.fmean(used) if used else None
 
 
 def best_in_hindsight(work: Workload) -> float:

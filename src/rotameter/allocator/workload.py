@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-__all__ = ["WINDOW", "Workload", "near_limit", "orders"]
+__all__ = ["WINDOW", "Workload", "near_limit", "orders", "together"]
 
 AT_LIMIT = 0.03
 """A peak within this of its request may be the request's doing."""
@@ -67,7 +67,9 @@ class Workload:
     notes : tuple of str
         What was taken for granted.
     resource : Resource
-        What is needed and asked for; of cores, a need that is not known is NaN.
+        What is needed and asked for; of cores and GPUs, a need that is not known is NaN.
+    row : ndarray of int64, shape (n,), optional
+        Which attempt of the trace each task is.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Workload:
     least: tuple[tuple[int, float], ...] = field(default=())
     notes: tuple[str, ...] = field(default=())
     resource: Resource = MEMORY
+    row: Codes | None = None
 
     def __len__(self) -> int:
         return len(self.group)
@@ -123,6 +126,27 @@ class Workload:
             at_most=None if self.at_most is None else self.at_most[kept],
             kinds=None if self.kinds is None else self.kinds[kept],
             cached=None if self.cached is None else self.cached[kept],
+            row=None if self.row is None else self.row[kept],
+        )
+
+    def only(self, places: Codes) -> Workload:
+        """Give some of the tasks alone, in the order of their places."""
+        new = np.full(len(self), -1, dtype=np.int64)
+        new[places] = np.arange(len(places))
+        deps = [(int(new[a]), int(new[b])) for a, b in self.deps]
+        return replace(
+            self,
+            group=self.group[places],
+            need=self.need[places],
+            wall_s=self.wall_s[places],
+            size=self.size[places],
+            asked=self.asked[places],
+            curve=None if self.curve is None else self.curve[places],
+            deps=tuple((a, b) for a, b in deps if a >= 0 and b >= 0),
+            at_most=None if self.at_most is None else self.at_most[places],
+            kinds=None if self.kinds is None else self.kinds[places],
+            cached=None if self.cached is None else self.cached[places],
+            row=None if self.row is None else self.row[places],
         )
 
     def failed_s(self, at: int, granted_bytes: float) -> float:
@@ -163,4 +187,29 @@ def orders(n: int, shuffles: int, rng: Generator) -> list[Sequence[int]]:
         for begin in range(0, n, WINDOW):
             rng.shuffle(order[begin : begin + WINDOW])
         made.append(order.tolist())
+    return made
+
+
+def together(works: Sequence[Workload]) -> list[Workload]:
+    """Give the tasks that all of several workloads of one input have, in the order of the first.
+
+    Parameters
+    ----------
+    works : sequence of Workload
+        One a resource.
+
+    Examples
+    --------
+    >>> one, codes = np.ones(2), np.zeros(2, dtype=np.int64)
+    >>> both = [Workload("w", codes, ("g",), one * k, one, one, one, row=np.array(rows))
+    ...         for k, rows in ((1, [7, 4]), (2, [4, 5]))]
+    >>> [made.need.tolist() for made in together(both)]
+    [[1.0], [2.0]]
+    """
+    rows = [np.arange(len(work)) if work.row is None else work.row for work in works]
+    common = rows[0][np.logical_and.reduce([np.isin(rows[0], others) for others in rows])]
+    made = []
+    for work, mine in zip(works, rows, strict=True):
+        order = np.argsort(mine, kind="stable")
+        made.append(work.only(order[np.searchsorted(mine, common, sorter=order)]))
     return made

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from rotameter.cli._common import Given, echo_json, input_options
+from rotameter.cli._common import Given, input_options
+from rotameter.cli.size_limits import LIMITS, Limits, limit_options
 from rotameter.errors import UsageError
-from rotameter.units import parse_bytes, parse_seconds
-
-if TYPE_CHECKING:
-    from rotameter.allocator.workload import Workload
-    from rotameter.cli.size_advice import Asked
 
 __all__ = ["size"]
 
@@ -24,21 +18,16 @@ _TARGETS = (
 )  # fmt: skip
 
 
-_RESOURCES = ("memory", "time", "cores")
-_ADVICE = (
-    "target", "resources", "max_kill", "headroom", "floor", "floor_time", "queue_time", "output"
-)  # fmt: skip
-_TRIALS = ("slots", "seeds", "sizes")
+_RESOURCES = ("memory", "time", "cores", "disk", "gpu_memory", "gpus")
+_TRIED = ("memory", "time", "disk", "gpu_memory")
+"""Resources of which an attempt ends that wants more than it has: only these can be tried."""
+
+_ADVICE = ("target", "max_kill", "headroom", "floor", "floor_time", "floor_disk", "output")
+_TRIALS = ("slots", "packed", "seeds", "sizes")
 """Parameters that one of the two uses has no place for."""
 
-_ONLY = {
-    "floor": ("memory",),
-    "node_memory": ("memory",),
-    "floor_time": ("time",),
-    "queue_time": ("time",),
-    "max_kill": ("memory", "time"),
-}
-"""Parameters that only advice on some resources has a place for."""
+_ONLY = {**{name: (resource,) for name, resource in LIMITS.items()}, "max_kill": _TRIED}
+"""Parameters that only some resources have a place for."""
 
 
 @click.command()
@@ -51,6 +40,12 @@ _ONLY = {
     type=click.IntRange(0),
     help="Tasks at once; 0: one by one only.",
 )
+@click.option(
+    "--packed",
+    metavar="NxC",
+    help="Tasks at once on N machines of C cores each, such as 8x8, as far as what they ask for "
+    "fits together; several resources are then sized together.",
+)
 @click.option("--rows", type=click.IntRange(1), help="First tasks of each file alone.")
 @click.option("--seeds", default=1, show_default=True, type=click.IntRange(1, 100))
 @click.option("--sizes", is_flag=True, help="Tell allocators the tasks' input sizes.")
@@ -59,26 +54,16 @@ _ONLY = {
     "resources",
     multiple=True,
     type=click.Choice((*_RESOURCES, "all")),
-    help="What to advise on; may be repeated. Memory, where nothing is said.",
+    help="What to advise on, or to try; may be repeated. Memory, where nothing is said; all: what "
+    "the input tells of.",
 )
-@click.option(
-    "--node-memory",
-    help="What the largest machine has, such as 128GB: nothing is asked for beyond it. Without it "
-    "no limit is written.",
-)
+@limit_options
 @click.option("--for", "target", type=click.Choice(_TARGETS), help="Write a file to include.")
-@click.option("--max-kill", default="1%", show_default=True, help="Share that may be killed.")
+@click.option(
+    "--max-kill",
+    help="Share that may be killed.  [default: 1%, of disk and GPU memory none]",
+)
 @click.option("--headroom", help="Added to what was needed.  [default: 10%, of time 25%]")
-@click.option(
-    "--floor",
-    default="256MB",
-    show_default=True,
-    help="Least that is asked for: less saves nothing. 0: no such least.",
-)
-@click.option(
-    "--floor-time", default="10min", show_default=True, help="Least time that is asked for."
-)
-@click.option("--queue-time", help="Longest time limit that the queue allows, such as 7d.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Where the file goes.")
 @click.option("--force", is_flag=True, help="Replace an existing output.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1).")
@@ -89,23 +74,21 @@ def size(
     trace: tuple[str, ...],
     names: tuple[str, ...],
     slots: int,
+    packed: str | None,
     rows: int | None,
     seeds: int,
     sizes: bool,
     resources: tuple[str, ...],
-    node_memory: str | None,
+    limits: Limits,
     target: str | None,
-    max_kill: str,
+    max_kill: str | None,
     headroom: str | None,
-    floor: str,
-    floor_time: str,
-    queue_time: str | None,
     output: str | None,
     force: bool,
     as_json: bool,
     given: Given,
 ) -> None:
-    """Size requests of memory, time and cores from what TRACE... used.
+    """Size requests of memory, time, cores, disk and GPUs from what TRACE... used.
 
     Without --allocator: what each group should ask for. With it: what sizing its tasks online would
     have held, wasted and retried. Takes traces, logs, and tables of tasks (task_type, mem_mb,
@@ -117,23 +100,26 @@ def size(
       rotameter size trace.txt --for nextflow -o memory.config
       rotameter size jobs.txt --resource time --resource cores --for slurm
       rotameter size tasks.csv --allocator default --allocator greedy --slots 64
+      rotameter size tasks.csv --allocator default --resource memory --resource disk --packed 8x8
     """  # noqa: D301
     from rotameter.cli.convert import refuse_existing
-    from rotameter.cli.size_advice import advice_words
+    from rotameter.cli.size_advice import Asked, advice_words
     from rotameter.cli.size_inputs import refuse_larger, workloads
+    from rotameter.cli.size_trials import nodes_of, run_trials
 
-    wanted = _RESOURCES if "all" in resources else tuple(dict.fromkeys(resources or ("memory",)))
+    wanted = _wanted(resources, names)
     _refuse_mixed(context, names, target, wanted, as_json=as_json)
-    terms = _terms(max_kill, headroom, floor, floor_time, node_memory, queue_time)
+    asked = Asked(_share(max_kill, "--max-kill"), _share(headroom, "--headroom"), limits)
+    nodes = nodes_of(packed, slots, wanted) if names else None
     refuse_existing(output, force=force)
-    works = [workloads(path, given, rows, wanted, trial=bool(names)) for path in trace]
-    refuse_larger(works, terms.most)
+    told = "all" not in resources
+    works = [workloads(path, given, rows, wanted, trial=bool(names), told=told) for path in trace]
+    refuse_larger(works, limits.most)
     if names:
-        whole = [work for one in works for work in one]
-        _trials(whole, terms.most["memory"], names, slots, range(seeds), sizes=sizes,
-                as_json=as_json)  # fmt: skip
+        told_how = {"packed": packed is not None, "sizes": sizes, "as_json": as_json}
+        run_trials(works, limits, names, nodes, range(seeds), **told_how)
         return
-    text = advice_words(works, terms, "json" if as_json else target, named=bool(resources))
+    text = advice_words(works, asked, "json" if as_json else target, named=bool(resources))
     if output is None:
         click.echo(text)
         return
@@ -141,24 +127,19 @@ def size(
     click.echo(f"Wrote {output}", err=True)
 
 
-def _terms(
-    max_kill: str,
-    headroom: str | None,
-    floor: str,
-    floor_time: str,
-    node_memory: str | None,
-    queue_time: str | None,
-) -> Asked:
-    from rotameter.cli.size_advice import Asked
-
-    memory = None if node_memory is None else _bytes(node_memory, "--node-memory", above=0)
-    time = None if queue_time is None else _seconds(queue_time, "--queue-time", above=0)
-    return Asked(
-        max_kill=_share(max_kill, "--max-kill"),
-        headroom=None if headroom is None else _share(headroom, "--headroom"),
-        floors={"memory": _bytes(floor, "--floor"), "time": _seconds(floor_time, "--floor-time")},
-        most={"memory": memory, "time": time},
-    )
+def _wanted(resources: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Give the resources that are meant; of cores and GPUs nothing can be tried."""
+    known = _TRIED if names else _RESOURCES
+    if "all" in resources:
+        return known
+    for name in resources:
+        if name not in known:
+            raise UsageError(
+                f"--resource {name} has no use with --allocator: no task is killed for what it "
+                "keeps busy",
+                hint=f"of {', '.join(_TRIED)} sizing can be tried",
+            )
+    return tuple(dict.fromkeys(resources or ("memory",)))
 
 
 def _refuse_mixed(
@@ -181,7 +162,11 @@ def _refuse_mixed(
         )
     if said:
         raise UsageError(f"{said[0]} has no use without --allocator", hint="name an allocator")
-    for name, resources in () if names else _ONLY.items():
+    if len(_said(context, ("slots", "packed"))) > 1:
+        raise UsageError(
+            "--slots and --packed: both say how many run at once", hint="leave one of them out"
+        )
+    for name, resources in _ONLY.items():
         said = [] if set(resources) & set(wanted) else _said(context, (name,))
         if said:
             raise UsageError(
@@ -200,30 +185,10 @@ def _said(context: click.Context, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _bytes(text: str, option: str, *, above: float = -1.0) -> float:
-    """Read a number of bytes that a machine may have."""
-    try:
-        value = float(parse_bytes(text))
-    except (ValueError, OverflowError):
-        value = -1.0
-    if not above < value < 1e18:
-        raise UsageError(f"{option} {text[:60]}: no amount of memory", hint="such as 128GB")
-    return value
-
-
-def _seconds(text: str, option: str, *, above: float = -1.0) -> float:
-    """Read a time limit that a queue may have."""
-    try:
-        value = float(parse_seconds(text))
-    except (ValueError, OverflowError):
-        value = -1.0
-    if not above < value < 1e11:
-        raise UsageError(f"{option} {text[:60]}: no time", hint="such as 10min or 7d")
-    return value
-
-
-def _share(text: str, option: str) -> float:
+def _share(text: str | None, option: str) -> float | None:
     """Read a share: a percentage or a number of 0 to 1."""
+    if text is None:
+        return None
     try:
         value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
     except ValueError:
@@ -231,37 +196,3 @@ def _share(text: str, option: str) -> float:
     if not 0 <= value <= 1:
         raise UsageError(f"{option} {text}: no share", hint="such as 1% or 0.01")
     return value
-
-
-def _trials(
-    works: list[Workload],
-    most: float | None,
-    names: tuple[str, ...],
-    slots: int,
-    seeds: range,
-    *,
-    sizes: bool,
-    as_json: bool,
-) -> None:
-    from rotameter.allocator.online import Nodes
-    from rotameter.allocator.trials import machine_bytes, trials
-    from rotameter.cli.size_text import trials_text
-
-    nodes = Nodes(1, slots) if slots > 0 else None
-    found = [
-        made
-        for work in works
-        for made in trials(
-            work,
-            names,
-            most_bytes=machine_bytes(work) if most is None else most,
-            nodes=nodes,
-            seeds=seeds,
-            sizes=sizes,
-            timer=time.thread_time_ns,
-        )
-    ]
-    if as_json:
-        echo_json({"schema": 1, "results": [one.to_dict() for one in found]})
-    else:
-        click.echo(trials_text(found))

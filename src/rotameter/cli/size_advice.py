@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from rotameter.values import to_dict
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
     from rotameter.allocator.workload import Workload
+    from rotameter.cli.size_limits import Limits
 
 __all__ = ["Asked", "advice_dict", "advice_words"]
 
@@ -28,27 +29,23 @@ _OF_KILLS = (
     "retries", "kill_ratio", "kill_interval", "at_most", "killed", "killed_with", "enough_ratios",
     "lacking", "unsure", "at_least", "guess", "kill_range",
 )  # fmt: skip
-"""What means nothing of cores: no task is killed for what it keeps busy."""
+"""What means nothing of cores and GPUs: no task is killed for what it keeps busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user accepts and has, by resource where it differs.
+    """What the user accepts and has.
 
     Attributes
     ----------
-    max_kill : float
-    headroom : float or None
+    max_kill, headroom : float or None
         None: that of the resource.
-    floors : mapping of str to float
-    most : mapping of str to float or None
-        What the largest machine has, or the queue allows.
+    limits : Limits
     """
 
-    max_kill: float
+    max_kill: float | None
     headroom: float | None
-    floors: Mapping[str, float]
-    most: Mapping[str, float | None]
+    limits: Limits
 
 
 def advice_words(
@@ -79,7 +76,8 @@ def advice_words(
         advice = [one for _, found in made[0] for one in found]
         for word in left_out(target, advice):
             click.echo(f"warning: {word}", err=True)
-        return write(target, advice, asked.most["memory"], asked.most["time"])
+        most = asked.limits.most
+        return write(target, advice, most["memory"], most["time"], disk_bytes=most["disk"])
     # The last line of a file's blocks names --for, once.
     return "\n\n".join(
         advice_text(work, found, last=at == len(one) - 1)
@@ -89,18 +87,15 @@ def advice_words(
 
 
 def _advise(work: Workload, asked: Asked) -> list[Advice]:
-    from rotameter.allocator.advice import advise
-    from rotameter.allocator.cores import advise_cores
+    from rotameter.allocator.by_resource import advise_on
 
     name = work.resource.name
-    if name == "cores":
-        return advise_cores(work, headroom=asked.headroom)
-    return advise(
+    return advise_on(
         work,
         max_kill=asked.max_kill,
         headroom=asked.headroom,
-        most=asked.most[name],
-        floor=asked.floors[name],
+        most=asked.limits.most.get(name),
+        floor=asked.limits.floors.get(name),
     )
 
 
@@ -122,7 +117,7 @@ def advice_dict(one: Advice) -> dict[str, Any]:
     """  # noqa: E501
     resource, made = one.resource, {}
     for name in (field.name for field in fields(one) if field.name != "resource"):
-        if resource.name == "cores" and name in _OF_KILLS:
+        if not resource.kills and name in _OF_KILLS:
             continue
         value = to_dict(getattr(one, name))
         if name in _AMOUNTS:

@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["refuse_larger", "workloads"]
 
-_OPTIONS = {"memory": "--node-memory", "time": "--queue-time"}
-_HINTS = {
-    "memory": "leave it out, or give the largest machine's memory",
-    "time": "leave it out, or give the longest limit that the queue allows",
+_MACHINE = "leave it out, or give what the largest machine has"
+_OPTIONS = {
+    "memory": ("--node-memory", "leave it out, or give the largest machine's memory"),
+    "time": ("--queue-time", "leave it out, or give the longest limit that the queue allows"),
+    "disk": ("--node-disk", _MACHINE),
+    "gpu_memory": ("--node-gpu-memory", "leave it out, or give what the largest GPU has"),
 }
+
+_RARE = ("disk", "gpu_memory", "gpus")
+"""Few inputs tell of them: where all is asked for, nothing is said of it."""
 
 
 def refuse_larger(works: Sequence[Sequence[Workload]], most: Mapping[str, float | None]) -> None:
@@ -33,73 +38,105 @@ def refuse_larger(works: Sequence[Sequence[Workload]], most: Mapping[str, float 
         limit = most.get(resource.name)
         largest = float(work.need.max(initial=0.0)) if limit is not None else 0.0
         if limit is not None and largest > limit:
+            option, hint = _OPTIONS[resource.name]
             raise UsageError(
-                f"{work.name}: a task {resource.used} {resource.text(largest)}, more than "
-                f"{_OPTIONS[resource.name]}",
-                hint=_HINTS[resource.name],
+                f"{work.name}: a task {resource.used} {resource.text(largest)}, more than {option}",
+                hint=hint,
             )
 
 
 def workloads(
-    path: str, given: Given, rows: int | None, wanted: Sequence[str], *, trial: bool
+    path: str,
+    given: Given,
+    rows: int | None,
+    wanted: Sequence[str],
+    *,
+    trial: bool,
+    told: bool = True,
 ) -> list[Workload]:
     """Give what the tasks of an input needed, a workload for each resource that it tells of.
+
+    Parameters
+    ----------
+    path : str
+    given : Given
+    rows : int or None
+        First tasks alone.
+    wanted : sequence of str
+        Resources.
+    trial : bool
+        Whether only tasks of a known need are of use.
+    told : bool
+        Whether it is said of each that it tells nothing of; else only of what most inputs tell.
 
     Raises
     ------
     BadInput
         If it tells of none of them.
     """
-    from rotameter.adapters.sizing_csv import is_sizing, read_sizing
+    from rotameter.adapters.sizing_csv import is_sizing
 
     found: list[Workload] = []
-    failed: list[BadInput] = []
-    if given.format is None and not given.options and is_sizing(path):
-        table = read_sizing(path, rows, warn=lambda word: _warn(path, word, given))
-        made = [_of_table(path, table, name) for name in wanted]
-    else:
-        trace = load(path, given)
-        made = [_of_trace(path, trace, rows, name, trial=trial) for name in wanted]
-    for one in made:
-        if isinstance(one, BadInput):
-            failed.append(one)
-        else:
-            found.append(one)
+    failed: list[tuple[str, BadInput]] = []
+    table = given.format is None and not given.options and is_sizing(path)
+    trace = None if table else load(path, given)
+    for name in wanted:
+        try:
+            if trace is None:
+                found.append(_of_table(path, rows, name, given, first=not found and not failed))
+            else:
+                found.append(_of_trace(path, trace, rows, name, trial=trial))
+        except BadInput as error:
+            if trace is None and name == "memory":
+                raise
+            failed.append((name, error))
     for note in dict.fromkeys(note for work in found for note in work.notes):
         click.echo(f"warning: {note}", err=True)
-    for error in failed if found else failed[1:]:
-        click.echo(f"warning: {error}", err=True)
+    for name, cause in failed if found else failed[1:]:
+        if told or name not in _RARE:
+            click.echo(f"warning: {cause}", err=True)
     if not found:
-        raise failed[0]
+        raise failed[0][1]
     return found
 
 
-def _of_table(path: str, work: Workload, name: str) -> Workload | BadInput:
+def _of_table(path: str, rows: int | None, name: str, given: Given, *, first: bool) -> Workload:
+    """Take a resource from a table of tasks; what is wrong with its rows is said once."""
+    from rotameter.adapters.sizing_csv import read_sizing
     from rotameter.allocator.recorded_time import as_time
+    from rotameter.allocator.resources import DISK, MEMORY
 
-    if name == "memory":
-        return work
-    if name == "time":
-        return as_time(work)
-    return BadInput(
-        f"{path}: a table of task_type, mem_mb and time_s does not say how many cores were asked "
-        "for and kept busy",
-        hint="read it as another, with --format table and --map cpu=COLUMN --map cores=COLUMN",
+    def warn(word: str) -> None:
+        if first:
+            _warn(path, word, given)
+
+    if name in ("memory", "time", "disk"):
+        resource = DISK if name == "disk" else MEMORY
+        work = read_sizing(path, rows, warn=warn, resource=resource)
+        return as_time(work) if name == "time" else work
+    read_sizing(path, rows, warn=warn)
+    if name == "cores":
+        raise BadInput(
+            f"{path}: a table of task_type, mem_mb and time_s does not say how many cores were "
+            "asked for and kept busy",
+            hint="read it as another, with --format table and --map cpu=COLUMN --map cores=COLUMN",
+        )
+    what = "GPUs" if name == "gpus" else "their memory of GPUs"
+    raise BadInput(
+        f"{path}: a table of task_type, mem_mb and time_s does not say what tasks did with {what}",
+        hint="read it as another, with --format table and --map gpus=COLUMN --map gpu=COLUMN",
     )
 
 
-def _of_trace(
-    path: str, trace: Trace, rows: int | None, name: str, *, trial: bool
-) -> Workload | BadInput:
-    from rotameter.allocator.recorded import from_trace
-    from rotameter.allocator.recorded_cores import cores_from_trace
-    from rotameter.allocator.recorded_time import time_from_trace
+def _of_trace(path: str, trace: Trace, rows: int | None, name: str, *, trial: bool) -> Workload:
+    from rotameter.allocator.by_resource import needs_of
 
-    make = {"memory": from_trace, "time": time_from_trace, "cores": cores_from_trace}[name]
-    work = make(trace, Path(path).name).first(rows)
+    work = needs_of(trace, name, Path(path).name).first(rows)
     if len(work) or (work.lacks and not trial):
         return work
-    return _nothing(path, trace) if name == "memory" else _nothing_else(path, trace, name)
+    if name == "memory":
+        raise _nothing(path, trace)
+    raise _nothing_rare(path, trace, name) if name in _RARE else _nothing_else(path, trace, name)
 
 
 def _warn(path: str, word: str, given: Given) -> None:
@@ -152,3 +189,36 @@ def _nothing_else(path: str, trace: Trace, name: str) -> BadInput:
         f"{path}: {why}, so nothing is advised on cores",
         hint="import a log that counts all of a task: of Slurm, Nextflow, Snakemake or a table",
     )
+
+
+def _nothing_rare(path: str, trace: Trace, name: str) -> BadInput:
+    """Say why a trace gives no advice on disk or GPUs."""
+    from rotameter.profiler.gpu_use import gpu_use
+    from rotameter.profiler.view import view
+
+    seen = view(trace)
+    if name == "gpus":
+        held = (gpu_use(seen).held > 0).any()
+        why = "no task of a named group that ran" if held else "no task"
+        return BadInput(
+            f"{path}: {why} is known to have held a GPU, so nothing is advised on GPUs",
+            hint="import a log that has requests of GPUs, such as of Slurm",
+        )
+    column, word = (
+        ("peak_disk_bytes", "disk") if name == "disk" else ("gpu_peak_bytes", "GPU memory")
+    )
+    peak = seen.number(column)
+    if not np.isnan(peak).all():
+        why = f"no completed task has a known peak of {word} and a duration; bounds are no peaks"
+    elif name == "disk" and np.nansum(seen.number("write_bytes")) > 0:
+        why = "what tasks wrote is known, and not how much of a disk they held at once"
+    else:
+        why = f"no task has a known peak of {word}"
+    hint = (
+        "import a log that has it: of TaskVine or Work Queue with a monitor, of HTCondor, or a "
+        "table (--map peak_disk=COLUMN)"
+        if name == "disk"
+        else "import a log that has it: of Slurm with gres/gpumem, or a table "
+        "(--map gpu_peak=COLUMN)"
+    )
+    return BadInput(f"{path}: {why}, so nothing is advised on {word}", hint=hint)

@@ -59,6 +59,27 @@ _LAYOUT = {
         "busy: CPU time over duration, an average. What at times keeps more busy than it asks for\n"
         "lasts longer; a request is cut only where in every run half of it or more was idle.",
     ),
+    "disk": _Layout(
+        "disk",
+        "used up to",
+        "killed",
+        "killed: 95 % sure; of disk none of the runs seen, where --max-kill says nothing: most\n"
+        "tools do not try again by themselves what ran out of it.",
+    ),
+    "gpu_memory": _Layout(
+        "GPU memory",
+        "used up to",
+        "killed",
+        "killed: 95 % sure. No tool has a request for it: it says which GPU, or which part of\n"
+        "one, is enough.",
+    ),
+    "gpus": _Layout(
+        "GPUs",
+        "busy up to",
+        "",
+        "busy: time on GPUs over duration, an average. None is asked for where no run used what\n"
+        "it held; else they are kept.",
+    ),
 }
 
 
@@ -107,24 +128,43 @@ def nothing_known(trace: Trace) -> tuple[str, str]:
     )
 
 
+_MODES = {"sequential": "one by one", "concurrent": "many at once", "packed": "packed"}
+
+
 def trials_text(found: Sequence[Trial]) -> str:
     """Lay out trials: what was used of what was held, wasted, retried, and how long it took."""
+    blocks: dict[tuple[str, str], list[Trial]] = {}
+    for one in found:
+        blocks.setdefault((one.file, one.resource.name), []).append(one)
     lines = []
-    for file in dict.fromkeys(one.file for one in found):
-        lines += [
-            file,
-            f"  {'allocator':28}{'':13}{'used':>7}{'wasted':>14}{'retries':>9}{'run time':>14}",
-        ]
-        for one in found:
-            if one.file == file:
-                mode = "one by one" if one.mode == "sequential" else "many at once"
-                lines.append(
-                    f"  {_short(one.allocator, 27):28}{mode:13}{one.awe:7.1%}"
-                    f"{format_number(one.waste_gbh, 3) + ' GB·h':>14}"
-                    f"{one.retries_per_task:>9.3f}{format_seconds(one.makespan_s):>14}"
-                )
-    lines.append("used: memory that tasks needed, of what was held for them; retries: per task")
-    return "\n".join(lines)
+    for (file, name), trials in blocks.items():
+        of = "" if name == "memory" else f", {trials[0].resource.word}"
+        packed = any(one.mode == "packed" for one in trials)
+        head = f"  {'allocator':28}{'':13}{'used':>7}{'wasted':>14}{'retries':>9}{'run time':>14}"
+        lines += [file + of, head + (f"{'of nodes':>10}" if packed else "")]
+        lines += [_trial_line(one) + (_of_nodes(one) if packed else "") for one in trials]
+    names = {one.resource.name for one in found}
+    needed = "memory that" if names == {"memory"} else "what"
+    what = f"{needed} tasks needed, of what was held for them"
+    if names == {"time"}:
+        what = "time that tasks took, of what was asked for"
+    foot = f"used: {what}; retries: per task"
+    if any(one.mode == "packed" for one in found):
+        foot += "\npacked: many at once that share what machines have; of nodes: used of that"
+    return "\n".join([*lines, foot])
+
+
+def _trial_line(one: Trial) -> str:
+    unit = {"gbh": "GB·h"}.get(one.unit, one.unit)
+    return (
+        f"  {_short(one.allocator, 27):28}{_MODES[one.mode]:13}{one.awe:7.1%}"
+        f"{format_number(one.waste, 3) + ' ' + unit:>14}"
+        f"{one.retries_per_task:>9.3f}{format_seconds(one.makespan_s):>14}"
+    )
+
+
+def _of_nodes(one: Trial) -> str:
+    return "" if one.nodes_used_ratio is None else f"{one.nodes_used_ratio:>10.1%}"
 
 
 def advice_text(work: Workload, advice: Sequence[Advice], *, last: bool = True) -> str:

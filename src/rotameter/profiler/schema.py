@@ -34,7 +34,7 @@ task_id:s attempt:i run_id:s parent:s group:s worker:s host:s user:s account:s q
 submitted_ns:i ready_ns:i started_ns:i ended_ns:i
 outcome:s outcome_kind:s error:s
 wall_s:f cpu_s:f process_cpu_s:f io_s:f transfer_s:f spill_s:f deserialize_s:f gpu_s:f concurrency:f
-peak_memory_bytes:i peak_memory_kind:s start_memory_bytes:i
+peak_memory_bytes:i peak_memory_kind:s start_memory_bytes:i peak_disk_bytes:i peak_disk_kind:s
 read_bytes:i write_bytes:i io_kind:s received_bytes:i output_bytes:i
 gpu_peak_bytes:i gpu_kind:s energy_j:f energy_meter:s energy_quality:s
 requested_cores:f requested_memory_bytes:i requested_disk_bytes:i requested_gpus:f

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["findings_document", "render"]
 
 ROWS_LIMIT = 100
+OTHERS_LIMIT = 20
 _GPU_LIMITS = {
     "bars": gpu.BARS_LIMIT,
     "details": gpu.DETAILS_LIMIT,
@@ -150,6 +151,7 @@ def _page(
             transferred_p2p=sum(p["p2p_bytes"] for p in pairs),
             provenance_rows=provenance_rows(document),
             rows_limit=ROWS_LIMIT,
+            others_limit=OTHERS_LIMIT,
             version=own or "",
             css=Markup(css),
             theme_js=Markup(theme_js),

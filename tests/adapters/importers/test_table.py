@@ -480,3 +480,16 @@ def test_real_tables(rotameter_shared: Path) -> None:
     for path in sizes:
         trace = reading.read([path])
         assert trace.table("tasks").num_rows == len(path.read_text().splitlines()) - 1
+
+
+def test_peaks_of_disk() -> None:
+    usage = b"RequestCpus = 1\nDiskUsage_RAW = 7000\nDiskUsage = 7500\nRequestDisk = 9000\n"
+    one, two = rows(CONDOR.replace(b"RequestCpus = 1\n", usage), "h")
+    assert (one["peak_disk_bytes"], one["peak_disk_kind"]) == (7000 * 1024, "sampled")
+    assert one["requested_disk_bytes"] == 9000 * 1024
+    assert two["peak_disk_bytes"] is None and two["peak_disk_kind"] is None
+    expression = CONDOR.replace(b"RequestCpus = 1\n", b"RequestCpus = 1\nDiskUsage = (1 + 2)\n")
+    assert rows(expression, "h")[0]["peak_disk_bytes"] is None
+    table = b"id,start,end,state,disk_used\na,1704189600,1704189660,COMPLETED,2 GB\n"
+    (row,) = rows(table, map=["peak_disk=disk_used"])
+    assert (row["peak_disk_bytes"], row["peak_disk_kind"]) == (2 * 10**9, "sampled")

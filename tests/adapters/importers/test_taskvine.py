@@ -307,3 +307,43 @@ def test_an_unfinished_log(rotameter_shared):
 def test_a_copy_of_a_run_is_said():
     files = {"one/transactions": FULL, "two/transactions": FULL}
     assert any("a copy of a run" in w for w in import_bytes(Importer, files).warnings)
+
+
+@pytest.mark.parametrize(
+    ("measured", "peak"),
+    [
+        ('"disk":[120,"MB"],"cpu_time":[1,"s"]', 120 * MIB),
+        ('"disk":[0,"MB"],"cpu_time":[1,"s"]', 0),
+        ('"disk":[500,"MB"],"cpu_time":[1,"s"]', 500 * MIB),
+        ('"disk":[500,"MB"]', None),
+        ('"disk":[0,"MB"]', None),
+        ('"cpu_time":[1,"s"]', None),
+    ],
+)
+def test_a_peak_of_disk_is_one_that_was_measured(measured: str, peak: int | None) -> None:
+    """Without a monitor the log repeats what was allocated, or has nothing."""
+    asked = '{"cores":[1,"cores"],"disk":[500,"MB"]}'
+    data = log((0.1, f"TASK 1 READY default FIRST_RESOURCES 1 {asked}"),
+               (1, f"TASK 1 RUNNING w FIRST_RESOURCES {asked}"),
+               (2, f"TASK 1 RETRIEVED SUCCESS 0 {{}} {{{measured}}}"))  # fmt: skip
+    (row,) = rows(data)
+    kind = None if peak is None else "sampled"
+    assert (row["peak_disk_bytes"], row["peak_disk_kind"]) == (peak, kind)
+    assert row["requested_disk_bytes"] == row["granted_disk_bytes"] == 500 * MIB
+
+
+@pytest.mark.parametrize(
+    ("result", "limits"),
+    [("RESOURCE_EXHAUSTION", '{"disk":[500,"MB"]}'), ("SANDBOX_EXHAUSTION", "{}")],
+)
+def test_what_ran_out_of_disk_had_that_much(result: str, limits: str) -> None:
+    from rotameter.allocator.by_resource import needs_of
+
+    asked = '{"cores":[1,"cores"],"disk":[500,"MB"]}'
+    data = log((0.1, f"TASK 1 READY default FIRST_RESOURCES 1 {asked}"),
+               (1, f"TASK 1 RUNNING w FIRST_RESOURCES {asked}"),
+               (2, f"TASK 1 RETRIEVED {result} 9 {limits} {{}}"))  # fmt: skip
+    trace = import_bytes(Importer, {"transactions": data})
+    (row,) = trace.table("tasks").to_pylist()
+    assert (row["outcome"], row["peak_disk_kind"]) == ("failed", "lower_bound")
+    assert needs_of(trace, "disk").killed == ((0, 500.0 * MIB),)

@@ -256,3 +256,90 @@ def test_the_floor_is_no_reason_to_ask_for_more() -> None:
     found = made(runs("g", [0.015] * 9, asked=0.1))
     assert found["floor_bytes"] == found["groups"][0]["request_bytes"] == 256_000_000
     assert found["larger_groups"] == 0
+
+
+def others(**more: Any) -> list[Any]:
+    """Make runs that ask for a day, eight cores and 100 GB of disk, and use little of each."""
+    asked = {"requested_wall_s": 86400.0, "requested_cores": 8.0}
+    disk = {"peak_disk_bytes": 5 * GB, "requested_disk_bytes": 100 * GB}
+    return runs("bwa", [2.0] * 9, cpu_s=4000.0, **asked, **disk, **more)
+
+
+def test_other_resources_with_advice_are_shown() -> None:
+    trace = Trace.from_tables({"tasks": others()}, {"engine": "slurm"})
+    document = findings_document(trace, RUN)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    found = {one["resource"]: one for one in document["sizing"]["others"]}
+    assert {name: one["groups"][0]["request"] for name, one in found.items()} == {
+        "time": 4500.0, "cores": 2.0, "disk": pytest.approx(5.5 * GB)}  # fmt: skip
+    shown = text(section(render(trace, RUN)))
+    for piece in (
+        "Time 1 of 1 group. Group Runs Median Most Asked Ask for If not enough Not enough for Why",
+        "bwa 9 1 h 1 h 24 h 1 h 15 min 2 h 30 min, 5 h at most 34 %",
+        "Cores 1 of 1 group. Group Runs Median busy Most Asked Ask for Why",
+        "bwa 9 1.11 1.11 8 2 Busy were 1.11 at most on average over 9 runs",
+        "Disk 1 of 1 group.",
+        "The largest of 9 runs used 5 GB; 10 % is added.",
+    ):
+        assert piece in shown, piece
+
+
+def test_their_numbers_are_those_of_the_command() -> None:
+    from rotameter.allocator.by_resource import advise_on, needs_of
+
+    trace = Trace.from_tables({"tasks": others()}, {"engine": "slurm"})
+    found = sizing(trace)
+    assert isinstance(found, dict)
+    for one in found["others"]:
+        (told,) = advise_on(needs_of(trace, one["resource"]))
+        (row,) = one["groups"]
+        assert (row["request"], row["retry"], row["reason"]) == (
+            told.request, list(told.retries), told.reason)  # fmt: skip
+
+
+def test_without_memory_the_others_are_shown_and_what_is_missing() -> None:
+    tasks = others()
+    for one in tasks:
+        del one["peak_memory_bytes"], one["peak_memory_kind"]
+    trace = Trace.from_tables({"tasks": tasks}, {"engine": "slurm"})
+    document = findings_document(trace, RUN)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    assert document["sizing"]["groups"] == [] and len(document["sizing"]["others"]) == 3
+    page = render(trace, RUN)
+    assert "Nothing is advised on memory: no peak of memory was recorded" in text(section(page))
+    assert 'href="#sizing"' in page
+
+
+def test_what_is_kept_needs_no_table() -> None:
+    """No limit was on record, cores are busy, no disk is known: there is nothing to say."""
+    found = sizing(Trace.from_tables({"tasks": runs("g", [2.0] * 9, cpu_s=3600.0)}))
+    assert isinstance(found, dict) and found["others"] == []
+    gpus = runs("g", [2.0] * 9, requested_gpus=1.0, gpu_s=0.0, started_ns=1, ended_ns=10**12)
+    found = sizing(Trace.from_tables({"tasks": gpus}))
+    assert isinstance(found, dict)
+    assert [one["resource"] for one in found["others"]] == ["gpus"]
+    page = render(Trace.from_tables({"tasks": gpus}), RUN)
+    assert "None of 9 runs used the GPUs that it held." in text(section(page))
+
+
+def test_many_groups_of_many_resources_keep_the_page_small() -> None:
+    tasks = [
+        {**one, "group": f"group-{k:04}", "task_id": f"{k}-{one['task_id']}"}
+        for k in range(500)
+        for one in others()[:6]
+    ]
+    trace = Trace.from_tables({"tasks": tasks}, {"engine": "slurm"})
+    shown = section(render(trace, RUN))
+    assert "The first 20; all are in the findings file" in shown and len(shown) < 200_000
+    document = findings_document(trace, RUN)
+    assert [len(one["groups"]) for one in document["sizing"]["others"]] == [500] * 3
+
+
+def test_hostile_names_stay_text_in_every_table() -> None:
+    tasks = [
+        {**one, "group": f"{odd}{k}", "task_id": f"{k}-{one['task_id']}"}
+        for k, odd in enumerate(HOSTILE)
+        for one in others()[:6]
+    ]
+    shown = section(render(Trace.from_tables({"tasks": tasks}, {"engine": "slurm"}), RUN))
+    assert shown.count("<table") == 4 and "<script" not in shown and "<img" not in shown

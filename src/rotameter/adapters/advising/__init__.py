@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rotameter.adapters.advising._wanted import grouped
+from rotameter.adapters.advising._places import no_place, placed
+from rotameter.adapters.advising._wanted import Most, grouped
 from rotameter.adapters.advising._words import plain
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def write(
     advice: Sequence[Advice],
     machine_bytes: float | None,
     queue_s: float | None = None,
+    *,
+    disk_bytes: float | None = None,
 ) -> str:
     """Write requests as a file of a tool.
 
@@ -32,19 +35,22 @@ def write(
     target : str
         One of :data:`TARGETS`.
     advice : sequence of Advice
-        Of one resource or several.
+        Of one resource or several. What the tool has no request for is kept, and the file says so.
     machine_bytes : float, optional
         What the largest machine has; without it no limit is written.
     queue_s : float, optional
         The longest time limit that the queue allows, as that.
+    disk_bytes : float, optional
+        What the largest machine's disk has, as that.
 
     Returns
     -------
     str
         The file's text.
     """
-    text: Callable[[Sequence[Wanted], float | None, float | None], str] = _module(target).text
-    return text(grouped(advice), machine_bytes, queue_s)
+    text: Callable[[Sequence[Wanted], Most], str] = _module(target).text
+    most = Most(memory=machine_bytes, time=queue_s, disk=disk_bytes)
+    return text(grouped(placed(target, advice)), most)
 
 
 def left_out(target: str, advice: Sequence[Advice]) -> list[str]:
@@ -59,7 +65,8 @@ def left_out(target: str, advice: Sequence[Advice]) -> list[str]:
     """
     find: Callable[[Sequence[Wanted]], list[str]] | None
     find = getattr(_module(target), "left_out", None)
-    return [] if find is None else find(grouped(advice))
+    found = [] if find is None else find(grouped(placed(target, advice)))
+    return [*found, *no_place(target, advice)]
 
 
 def _module(target: str) -> Any:

@@ -12,7 +12,24 @@ from rotameter.adapters.advising._words import plain, reason, rungs
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
 
-__all__ = ["Wanted", "clock", "grouped", "minutes"]
+__all__ = ["Most", "Wanted", "clock", "grouped", "minutes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """What no request is beyond; None where nobody said it.
+
+    Attributes
+    ----------
+    memory, disk : float or None
+        What the largest machine has, bytes.
+    time : float or None
+        The longest limit that the queue allows, seconds.
+    """
+
+    memory: float | None = None
+    time: float | None = None
+    disk: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +57,11 @@ class Wanted:
         return int(made[0]) if made else None
 
     @property
+    def no_gpu(self) -> bool:
+        """Whether no GPU is to be asked for."""
+        return bool(self.rungs("gpus"))
+
+    @property
     def any(self) -> bool:
         """Whether anything is to be changed."""
         return any(map(self.rungs, self.advice))
@@ -47,9 +69,10 @@ class Wanted:
     def reasons(self, *, named: bool = True) -> list[str]:
         """Say, a line a resource, from what each request comes; memory goes without its name."""
         made = []
-        for resource, one in self.advice.items():
+        for one in self.advice.values():
+            word = one.resource.word
             parts = [plain(self.group)] if named else []
-            parts += [resource] if resource != "memory" else []
+            parts += [word] if word != "memory" else []
             made.append(f"{', '.join(parts)}: {reason(one)}" if parts else reason(one))
         return made
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rotameter.allocator.resources import CORES, TIME
+from rotameter.allocator.resources import CORES, GPUS, TIME
 from rotameter.units import format_bytes, many
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def reason(one: Advice) -> str:
         return f"more than {text(one.at_least)} is needed, {one.keep} ({used}){guess}"
     if one.resource is CORES and one.request is not None:
         return f"{used}; an average: a run that at times kept more busy would last longer"
+    if one.resource is GPUS and one.request is not None:
+        return f"{used}; none used the GPUs that it held"
     if one.request is None or one.kill_interval is None:
         return f"keep, because {one.keep} ({used})"
     high_kill = f"at most {one.kill_interval[1]:.1%} (95 %)"
@@ -53,7 +55,10 @@ def reason(one: Advice) -> str:
 def _used(one: Advice) -> str:
     """Say how many runs there were, what they used, with which inputs, and how many ran out."""
     resource, used = one.resource, many(one.runs, "run")
-    if one.runs and resource is CORES:
+    if one.runs and resource is GPUS:
+        used += f", {resource.text(one.most)} GPUs kept busy at most on average"
+        used += "" if one.asked is None else f" of {resource.text(one.asked)}"
+    elif one.runs and resource is CORES:
         used += f", {resource.text(one.least)} to {resource.text(one.most)} cores kept busy"
         used += "" if one.asked is None else f" of {resource.text(one.asked)}"
     elif one.runs:

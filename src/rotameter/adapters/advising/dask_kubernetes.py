@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rotameter.adapters.advising._workers import no_cores, worker_text
 
 if TYPE_CHECKING:
-    from rotameter.adapters.advising._wanted import Wanted
+    from rotameter.adapters.advising._wanted import Most, Wanted
 
 __all__ = ["left_out", "text"]
 
@@ -21,7 +21,7 @@ def left_out(wanted: Sequence[Wanted]) -> list[str]:
     return made
 
 
-def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float | None) -> str:
+def text(wanted: Sequence[Wanted], limits: Most) -> str:
     """Write a worker's memory; tasks spill from 70 % of it on, so it is larger than any need."""
 
     def body(mib: int | None) -> list[str]:
@@ -38,4 +38,4 @@ def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float |
             f'        limits: {{memory: "{mib}Mi"}}',
         ]
 
-    return worker_text(wanted, machine_bytes, "Belongs under spec.worker of a DaskCluster.", body)
+    return worker_text(wanted, limits.memory, "Belongs under spec.worker of a DaskCluster.", body)

@@ -9,7 +9,7 @@ from rotameter.adapters.advising._wanted import clock, minutes
 from rotameter.adapters.advising._workers import no_cores, worker_text
 
 if TYPE_CHECKING:
-    from rotameter.adapters.advising._wanted import Wanted
+    from rotameter.adapters.advising._wanted import Most, Wanted
 
 __all__ = ["left_out", "text"]
 
@@ -19,7 +19,7 @@ def left_out(wanted: Sequence[Wanted]) -> list[str]:
     return no_cores(wanted)
 
 
-def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float | None) -> str:
+def text(wanted: Sequence[Wanted], limits: Most) -> str:
     """Write a worker's memory; tasks spill from 70 % of it on, so it is larger than any need.
 
     Its time holds the longest request, and no more than one such task after another is known.
@@ -38,7 +38,7 @@ def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float |
                 f"    memory: {mib}MiB",
             ]
         if longest is not None:
-            (limit,) = minutes((longest,), queue_s)
+            (limit,) = minutes((longest,), limits.time)
             lines += [
                 "    # Holds the longest task alone, begun at once: a worker that runs several",
                 "    # after one another needs the sum of theirs. lsf wants 'HH:MM'.",
@@ -46,4 +46,4 @@ def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float |
             ]
         return lines
 
-    return worker_text(wanted, machine_bytes, "Save as ~/.config/dask/jobqueue.yaml.", body)
+    return worker_text(wanted, limits.memory, "Save as ~/.config/dask/jobqueue.yaml.", body)

@@ -1,7 +1,8 @@
 """Resources of containers, a document a group; ``Mi`` is 2^20 bytes.
 
-Request and limit of memory are the same: memory that is asked for is there, and a kill is the pod's
-own. Cores have no limit: that would slow down what at times keeps more busy than on average.
+Request and limit of memory, and of a disk, are the same: what is asked for is there, and a kill is
+the pod's own. Cores have no limit: that would slow down what at times keeps more busy than on
+average.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from rotameter.adapters.advising._wanted import minutes
 from rotameter.adapters.advising._words import HEAD
 
 if TYPE_CHECKING:
-    from rotameter.adapters.advising._wanted import Wanted
+    from rotameter.adapters.advising._wanted import Most, Wanted
 
 __all__ = ["text"]
 
 
-def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float | None) -> str:
+def text(wanted: Sequence[Wanted], limits: Most) -> str:
     """Write a ``resources`` block for each group, and the limit of its Job's time."""
     lines = [f"# {HEAD}", "# One document a group: its block belongs under the container."]
     if any(one.rungs("time") for one in wanted):
@@ -30,19 +31,22 @@ def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float |
     for one in wanted:
         lines += ["---", *(f"# {said}" for said in one.reasons())]
         lines += _resources(one)
-        limits = [60 * rung for rung in minutes(one.rungs("time"), queue_s)]
-        if limits[1:]:
-            lines.append(f"# after a DeadlineExceeded: {', '.join(map(str, limits[1:]))}")
-        lines += [f"activeDeadlineSeconds: {limits[0]}"] if limits else []
+        times = [60 * rung for rung in minutes(one.rungs("time"), limits.time)]
+        if times[1:]:
+            lines.append(f"# after a DeadlineExceeded: {', '.join(map(str, times[1:]))}")
+        lines += [f"activeDeadlineSeconds: {times[0]}"] if times else []
     return "\n".join([*lines, ""])
 
 
 def _resources(one: Wanted) -> list[str]:
-    memory = [f"{math.ceil(rung / 2**20)}Mi" for rung in one.rungs("memory")]
-    asked = [f'cpu: "{one.cores}"'] if one.cores else []
-    asked += [f'memory: "{memory[0]}"'] if memory else []
-    if not asked:
-        return []
+    memory, disk = (
+        [f"{math.ceil(rung / 2**20)}Mi" for rung in one.rungs(name)] for name in ("memory", "disk")
+    )
+    held = [f'memory: "{memory[0]}"'] if memory else []
+    held += [f'ephemeral-storage: "{disk[0]}"'] if disk else []
+    asked = [*([f'cpu: "{one.cores}"'] if one.cores else []), *held]
     lines = [f"# after an OOMKilled: {', '.join(memory[1:])}"] if memory[1:] else []
-    lines += ["resources:", f"  requests: {{{', '.join(asked)}}}"]
-    return [*lines, *([f'  limits: {{memory: "{memory[0]}"}}'] if memory else [])]
+    lines += [f"# after an eviction (ephemeral-storage): {', '.join(disk[1:])}"] if disk[1:] else []
+    lines += ["# leave out its limit of GPUs (nvidia.com/gpu or the like)"] if one.no_gpu else []
+    lines += ["resources:", f"  requests: {{{', '.join(asked)}}}"] if asked else []
+    return [*lines, *([f"  limits: {{{', '.join(held)}}}"] if held else [])]

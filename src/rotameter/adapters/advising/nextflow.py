@@ -18,7 +18,7 @@ from rotameter.adapters.advising._wanted import minutes
 from rotameter.adapters.advising._words import HEAD, plain
 
 if TYPE_CHECKING:
-    from rotameter.adapters.advising._wanted import Wanted
+    from rotameter.adapters.advising._wanted import Most, Wanted
 
 __all__ = ["text"]
 
@@ -41,9 +41,9 @@ def _quoted(name: str) -> str:
     return "'" + inner.replace('\\"', '"').replace("'", "\\'") + "'"
 
 
-def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float | None) -> str:
+def text(wanted: Sequence[Wanted], limits: Most) -> str:
     """Write a process scope: for each group its rungs by attempt, inside what a machine has."""
-    most = math.inf if machine_bytes is None else math.floor(machine_bytes / 2**20)
+    most, queue_s = _floor(limits.memory), limits.time
     lines = [f"// {HEAD}", "// nextflow run … -c this.config"]
     if any(one.rungs("memory") or one.rungs("time") for one in wanted):
         lines.append(
@@ -51,7 +51,7 @@ def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float |
         )
     if any("time" in one.advice and (one.rungs("memory") or one.rungs("time")) for one in wanted):
         lines.append("// More is asked for after a kill alone; before Nextflow 24.10 by attempt.")
-    lines += ["process {", *_limits(wanted, most, queue_s)]
+    lines += ["process {", *_limits(wanted, limits)]
     for one in wanted:
         memory = list(dict.fromkeys(min(_mb(rung), most) for rung in one.rungs("memory")))
         time = minutes(one.rungs("time"), queue_s)
@@ -63,16 +63,20 @@ def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float |
         body = [
             *([f"cpus = {one.cores}"] if one.cores else []),
             *(_by_cause(*rungs) if "time" in one.advice else _by_attempt(rungs[0])),
+            *_disk(one, limits),
+            *(["accelerator = null"] if one.no_gpu else []),
         ]
         lines += [f"    withName: {_quoted(one.group)} {{"]
         lines += [*(f"        {line}" for line in body), "    }"]
     return "\n".join([*lines, "}", ""])
 
 
-def _limits(wanted: Sequence[Wanted], most: float, queue_s: float | None) -> list[str]:
+def _limits(wanted: Sequence[Wanted], limits: Most) -> list[str]:
     """Write what no request is beyond, of the resources that advice is on."""
     told = {name for one in wanted for name in one.advice}
+    most, queue_s = _floor(limits.memory), limits.time
     known = [f"memory: {most}.MB"] if math.isfinite(most) else []
+    known += [f"disk: {_floor(limits.disk)}.MB"] if limits.disk is not None else []
     known += [f"time: {minutes((queue_s,), queue_s)[0]}.min"] if queue_s is not None else []
     lines = [f"    resourceLimits = [ {', '.join(known)} ]"] if known else []
     if "memory" in told and not math.isfinite(most):
@@ -81,6 +85,22 @@ def _limits(wanted: Sequence[Wanted], most: float, queue_s: float | None) -> lis
             f"    // {'no resourceLimits: ' if not known else 'no limit of memory: '}{said}"
         )
     return lines
+
+
+def _floor(amount: float | None) -> float:
+    return math.inf if amount is None else math.floor(amount / 2**20)
+
+
+def _disk(one: Wanted, limits: Most) -> list[str]:
+    """Write rungs of disk by attempt: no exit code tells that it ran out, so none is tried again.
+
+    What is tried again for another reason has more of it, too.
+    """
+    most = _floor(limits.disk)
+    made = list(dict.fromkeys(f"{min(_mb(rung), most)}.MB" for rung in one.rungs("disk")))
+    if len(made) < 2:
+        return [f"disk = {made[0]}"] if made else []
+    return [f"disk = {{ [{', '.join(made)}][Math.min(task.attempt, {len(made)}) - 1] }}"]
 
 
 def _by_attempt(memory: list[str]) -> list[str]:

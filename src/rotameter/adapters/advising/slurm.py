@@ -10,12 +10,12 @@ from rotameter.adapters.advising._wanted import clock, minutes
 from rotameter.adapters.advising._words import HEAD
 
 if TYPE_CHECKING:
-    from rotameter.adapters.advising._wanted import Wanted
+    from rotameter.adapters.advising._wanted import Most, Wanted
 
 __all__ = ["text"]
 
 
-def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float | None) -> str:
+def text(wanted: Sequence[Wanted], limits: Most) -> str:
     """Write ``#SBATCH`` lines under each group's name."""
     lines = [f"# {HEAD}", "# Copy the line of a job's group into its script."]
     if any(one.cores for one in wanted):
@@ -23,14 +23,21 @@ def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float |
             "# --cpus-per-task is for jobs of one task. Memory that is asked for by --mem-per-cpu",
             "# shrinks with it: ask by --mem. Tell the program its number of threads, too.",
         ]
+    if any(one.rungs("disk") for one in wanted):
+        lines.append("# --tmp asks for nodes whose disk has so much; it is not kept for the job.")
+    if any(one.no_gpu for one in wanted):
+        lines.append("# --gpus=0 replaces the script's own --gpus and --gres=gpu: leave these out.")
     lines.append("")
     for one in wanted:
         lines += [f"# {said}" for said in one.reasons()]
         memory = [f"--mem={math.ceil(rung / 2**20)}M" for rung in one.rungs("memory")]
         lines += _climbed(memory, "a kill (OUT_OF_MEMORY)")
-        limits = [f"--time={clock(rung)}" for rung in minutes(one.rungs("time"), queue_s)]
-        lines += _climbed(limits, "a kill (TIMEOUT)")
+        times = [f"--time={clock(rung)}" for rung in minutes(one.rungs("time"), limits.time)]
+        lines += _climbed(times, "a kill (TIMEOUT)")
         lines += [f"#SBATCH --cpus-per-task={one.cores}"] if one.cores else []
+        disk = [f"--tmp={math.ceil(rung / 2**20)}M" for rung in one.rungs("disk")]
+        lines += _climbed(disk, "it ran out of disk")
+        lines += ["#SBATCH --gpus=0"] if one.no_gpu else []
         lines.append("")
     return "\n".join(lines)
 

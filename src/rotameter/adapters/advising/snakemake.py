@@ -1,4 +1,4 @@
-"""A workflow profile for ``snakemake --workflow-profile``; ``mem_mb`` is 10^6 bytes.
+"""A workflow profile for ``snakemake --workflow-profile``; its ``MB`` is 10^6 bytes.
 
 ``runtime`` is in minutes. Snakemake does not tell why a job failed: each retry asks for more of all
 that has rungs.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rotameter.adapters.advising._wanted import minutes
 from rotameter.adapters.advising._words import HEAD, plain
 
 if TYPE_CHECKING:
-    from rotameter.adapters.advising._wanted import Wanted
+    from rotameter.adapters.advising._wanted import Most, Wanted
 
 __all__ = ["left_out", "text"]
 
@@ -43,16 +43,19 @@ def left_out(wanted: Sequence[Wanted]) -> list[str]:
     return [f"left out, because Snakemake's profile cannot name {it}: {'; '.join(names)}"]
 
 
-def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float | None) -> str:
+def text(wanted: Sequence[Wanted], limits: Most) -> str:
     """Write ``set-resources``: for each rule its rungs by attempt; and ``set-threads``."""
     lines = [
         f"# {HEAD}",
         "# Save as FOLDER/config.yaml:  snakemake --workflow-profile FOLDER",
     ]
-    told = {one.group: _rungs(one, queue_s) if _nameable(one.group) else {} for one in wanted}
+    told = {one.group: _rungs(one, limits) if _nameable(one.group) else {} for one in wanted}
     most = max((len(made) for rungs in told.values() for made in rungs.values()), default=0)
     if any(len(rungs) > 1 for rungs in told.values()):
-        lines.append("# Why a job failed is not told: a retry asks for more memory and more time.")
+        more = "more memory, time and disk" if _climbs_disk(told.values()) else (
+            "more memory and more time"
+        )  # fmt: skip
+        lines.append(f"# Why a job failed is not told: a retry asks for {more}.")
     if most > 1:
         lines.append(f"retries: {most - 1}")
     body = []
@@ -68,10 +71,16 @@ def text(wanted: Sequence[Wanted], machine_bytes: float | None, queue_s: float |
     return "\n".join([*lines, *body, *_threads(wanted), ""])
 
 
-def _rungs(one: Wanted, queue_s: float | None) -> dict[str, list[int]]:
+def _climbs_disk(told: Iterable[dict[str, list[int]]]) -> bool:
+    return any(len(rungs.get("disk_mb", ())) > 1 for rungs in told)
+
+
+def _rungs(one: Wanted, limits: Most) -> dict[str, list[int]]:
     made = {
         "mem_mb": [math.ceil(rung / 1e6) for rung in one.rungs("memory")],
-        "runtime": minutes(one.rungs("time"), queue_s),
+        "runtime": minutes(one.rungs("time"), limits.time),
+        "disk_mb": [math.ceil(rung / 1e6) for rung in one.rungs("disk")],
+        "gpu": [0] if one.no_gpu else [],
     }
     return {name: rungs for name, rungs in made.items() if rungs}
 

@@ -28,7 +28,7 @@ _NOISE = re.compile(r"(?:^|[._])(?:port|id|pid|ppid|lineno|line|number|code|vers
 _ALLOWED = {
     "outcome": OUTCOMES,
     "outcome_kind": ("reported", "inferred"),
-    **dict.fromkeys(("peak_memory_kind", "gpu_kind", "io_kind"), KINDS),
+    **dict.fromkeys(("peak_memory_kind", "peak_disk_kind", "gpu_kind", "io_kind"), KINDS),
 }
 _BYTES_LIMIT = 1 << 53
 _UNKNOWN_SERVICE = "unknown_service"

@@ -60,6 +60,7 @@ __all__ = ["Converter", "Made"]
 
 _BYTES_LIMIT = float(1 << 53)  # 9 PB; what a float holds exactly
 _ESSENTIAL = frozenset(("started_ns", "ended_ns", "submitted_ns", "ready_ns", "wall_s"))
+_NO_VALUES = frozenset(("outcome", "outcome_kind", "error", "peak_memory_kind", "peak_disk_kind"))
 _DECIMAL = frozenset(("kb", "mb", "gb", "tb"))
 _LOOKED = 1_000
 _SAID = {
@@ -478,7 +479,7 @@ class Converter:
         """Refuse records in which every column that is read is empty, or no time can be read."""
         known = np.zeros(made.size, dtype=bool)
         for name, column in {**made.columns, **made.features}.items():
-            if name not in ("outcome", "outcome_kind", "error", "peak_memory_kind"):
+            if name not in _NO_VALUES:
                 known |= column.is_valid().to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(~known).tolist():
             made.wrong.setdefault(row, "no value in any column that is read")

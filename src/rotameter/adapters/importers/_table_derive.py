@@ -103,6 +103,10 @@ def edges(column: pa.Array) -> list[list[str]]:
 
 def peaks(columns: dict[str, pa.Array], size: int, kind_of_peaks: str) -> None:
     """Say how peaks were obtained; that of a task killed for memory is a lower bound."""
+    disk, found = columns.get("peak_disk_bytes"), columns.get("peak_disk_kind")
+    if disk is not None:
+        sampled = pc.if_else(pc.is_valid(disk), "sampled", pa.scalar(None, pa.string()))
+        columns["peak_disk_kind"] = sampled if found is None else pc.coalesce(found, sampled)
     peak = columns.get("peak_memory_bytes")
     if peak is not None:  # nothing runs in no memory: 0 is "not measured"
         nothing = pc.fill_null(pc.equal(peak, 0.0), False)

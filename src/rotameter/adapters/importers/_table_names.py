@@ -69,6 +69,7 @@ _SHORT = {
     "peak_memory_bytes": "peak maxrss max_rss peak_rss peak_memory peak_mem max_mem max_memory "
     "mem_peak memory_peak maximum_memory memory_used mem_used used_memory max_resident_set_size",
     "start_memory_bytes": "start_memory",
+    "peak_disk_bytes": "peak_disk disk_peak max_disk disk_used used_disk disk_usage",
     "read_bytes": "read bytes_read read_size",
     "write_bytes": "write written bytes_written write_size",
     "received_bytes": "received bytes_received",

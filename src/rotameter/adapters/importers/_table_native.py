@@ -411,7 +411,7 @@ def _condor_more(record: Record) -> Record:
         pass
     if str(record.get("ExitBySignal")).lower() != "true":
         record["ExitSignal"] = None
-    for key in ("RequestMemory", "RequestDisk", "RequestCpus", "MemoryUsage"):
+    for key in ("RequestMemory", "RequestDisk", "RequestCpus", "MemoryUsage", "DiskUsage"):
         value = record.get(key)
         if isinstance(value, str) and not re.fullmatch(r"[\d.]+(?:[eE][+-]?\d+)?", value):
             record[key] = None  # an expression

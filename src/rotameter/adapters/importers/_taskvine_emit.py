@@ -9,6 +9,7 @@ from rotameter.adapters.importers._nextflow_columns import Columns
 from rotameter.adapters.importers._taskvine_graph import Graph
 from rotameter.adapters.importers._taskvine_txn import Attempt, Log, Worker, wished
 from rotameter.profiler.live.redact import clean_name
+from rotameter.profiler.ran_out import out_of_disk
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def _task_row(attempt: Attempt, closed: bool) -> dict[str, Any]:
         row["wall_s"] = max(0, attempt.ended_ns - attempt.started_ns) / 1e9
     row.update(_outcome(attempt, closed))
     _memory(row, attempt)
+    _disk(row, attempt)
     return row
 
 
@@ -139,6 +141,19 @@ def _memory(row: dict[str, Any], attempt: Attempt) -> None:
         row["peak_memory_kind"] = "lower_bound" if known else None
     elif peak:
         row["peak_memory_bytes"], row["peak_memory_kind"] = peak, "sampled"
+
+
+def _disk(row: dict[str, Any], attempt: Attempt) -> None:
+    """Take a peak of the sandbox, by the same rule; one that ran out of it had used its share."""
+    peak, given = attempt.measured.get("disk"), attempt.granted.get("disk")
+    if peak is None or (not attempt.monitored and (not peak or peak == given)):
+        peak = None
+    if out_of_disk(attempt.error):
+        known = [x for x in (peak, given or attempt.requested.get("disk")) if x]
+        row["peak_disk_bytes"] = max(known, default=None)
+        row["peak_disk_kind"] = "lower_bound" if known else None
+    elif peak is not None:
+        row["peak_disk_bytes"], row["peak_disk_kind"] = peak, "sampled"
 
 
 def _host(worker: Worker) -> str | None:

@@ -45,6 +45,7 @@ _OURS = frozenset(
         "outcome",
         "outcome_kind",
         "peak_memory_kind",
+        "peak_disk_kind",
         "io_kind",
         "gpu_kind",
         "energy_meter",

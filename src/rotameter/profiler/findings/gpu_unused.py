@@ -10,6 +10,7 @@ import numpy as np
 from rotameter.profiler.findings._gpu_words import within_run
 from rotameter.profiler.findings._saved import LARGE_LOSS_RATIO
 from rotameter.profiler.findings.base import price, severity_of, worth_saying
+from rotameter.profiler.gpu_use import FEW, gpu_use
 from rotameter.profiler.replaying.engine import simulate
 from rotameter.profiler.replaying.model import PARTS
 from rotameter.profiler.replaying.reshape import levels
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from rotameter.profiler.view import Floats, Mask, View
 
 __all__ = ["Advisor", "Gpus"]
-
-USED_RATIO = 0.01
-"""A task that computed on its GPU for less of its time than this opened it at most."""
-
-FEW = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,17 +97,14 @@ class Advisor:
     def check(self, trace: Trace, tools: Tools) -> list[Finding]:
         """Look for groups whose tasks hold GPUs and never use them."""
         seen = view(trace)
-        held = _held(seen)
-        gpu_s, peak = seen.number("gpu_s"), seen.number("gpu_peak_bytes")
+        use = gpu_use(seen)
+        held, used, told = use.held, use.used, use.told
         asks = seen.ran & (held > 0) & (seen.group >= 0)
         if not asks.any():
             return []
-        if np.isnan(gpu_s[asks]).all() and np.isnan(peak[asks]).all():
+        if not told[asks].any():
             tools.cannot_tell("whether GPUs were used", "no task has a reading of its GPU")
             return []
-        with np.errstate(invalid="ignore"):
-            used = (gpu_s > USED_RATIO * seen.wall) | (np.isnan(gpu_s) & (peak > 0))
-        told = ~np.isnan(gpu_s) | ~np.isnan(peak)
         found = []
         for group in np.unique(seen.group[asks]).tolist():
             mine = asks & (seen.group == group)
@@ -171,11 +164,6 @@ class Advisor:
             }.get(str(engine)),
             apply={"core_request": {"value": 0}},
         )
-
-
-def _held(seen: View) -> Floats:
-    granted = seen.number("granted_gpus")
-    return np.where(np.isnan(granted), seen.number("requested_gpus"), granted)
 
 
 def _cost(seen: View, tools: Tools, mine: Mask, held: Floats, asks: Mask) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Sizing: what memory each task group should ask for, and why; as ``rotameter size`` says it."""
+"""Sizing: what each task group should ask for, and why; as ``rotameter size`` says it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 
 from rotameter.profiler.view import view
 from rotameter.viz.formats import clip
+from rotameter.viz.sections.others import others
 from rotameter.viz.tables import joint_kind
 
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
+    from rotameter.allocator.workload import Workload
     from rotameter.profiler.trace import Trace
 
 __all__ = ["HEADROOM", "MAX_KILL", "sizing"]
@@ -22,7 +24,7 @@ MAX_KILL, HEADROOM = 0.01, 0.1
 
 
 def sizing(trace: Trace) -> dict[str, Any] | str:
-    """Give what each task group should ask for in memory, and why.
+    """Give what each task group should ask for, and why: memory first, then what else has advice.
 
     Parameters
     ----------
@@ -33,7 +35,7 @@ def sizing(trace: Trace) -> dict[str, Any] | str:
     dict or str
         ``groups``: one row a group, those that held most first, from
         :func:`~rotameter.allocator.advice.advise`; sums over the groups that have both sides; or
-        why there is none.
+        why there is none of any resource. ``missing`` says why there is none of memory.
 
     Examples
     --------
@@ -50,11 +52,9 @@ def sizing(trace: Trace) -> dict[str, Any] | str:
     from rotameter.allocator.resources import MEMORY
 
     work = from_trace(trace)
-    if not len(work) and not work.lacks:
-        known = ~np.isnan(view(trace).task_memory)
-        if not known.any():
-            return "no peak of memory was recorded, so there is nothing to size requests from"
-        return "no completed task has both a peak of memory (not only a lower bound) and a duration"
+    missing, rest = _missing(trace, work), others(trace)
+    if missing is not None and not rest:
+        return missing
     advice = advise(work, max_kill=MAX_KILL, headroom=HEADROOM)
     both = [(a, b) for a, b in ((x.asked_held, x.advised_held) for x in advice) if a and b]
     return {
@@ -70,7 +70,18 @@ def sizing(trace: Trace) -> dict[str, Any] | str:
         "advised_gbh": math.fsum(b for _, b in both) if both else None,
         "notes": list(work.notes),
         "groups": [_row(one) for one in advice],
+        "missing": missing,
+        "others": rest,
     }
+
+
+def _missing(trace: Trace, work: Workload) -> str | None:
+    """Say why there is no advice on memory; None where there is some."""
+    if len(work) or work.lacks:
+        return None
+    if np.isnan(view(trace).task_memory).all():
+        return "no peak of memory was recorded, so there is nothing to size requests from"
+    return "no completed task has both a peak of memory (not only a lower bound) and a duration"
 
 
 def _asks_more(one: Advice) -> bool:
