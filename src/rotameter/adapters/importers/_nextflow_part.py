@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from rotameter.adapters.importers._nextflow_clock import Crossing, Steady, say
 from rotameter.adapters.importers._nextflow_columns import Columns
-from rotameter.adapters.importers._nextflow_rows import Attempt, Link, chain, chain_runs
+from rotameter.adapters.importers._nextflow_rows import Attempt, Link, chain, chain_runs, echoes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -203,12 +203,8 @@ def _without_echoes(parts: Sequence[Part], build: Builder) -> None:
     wanted = pa.array(sorted({key for part in parts for key in part.cached}), pa.string())
     if not len(wanted):
         return
-    known = {key for part in parts for key in part.ran(wanted)}
-    count = 0
-    for part in parts:
-        gone, known = part.cached & known, known | part.cached
-        count += part.without(gone)
-    say_echoes(count, build)
+    gone = echoes([(set(part.ran(wanted)), part.cached) for part in parts])
+    say_echoes(sum(part.without(keys) for part, keys in zip(parts, gone, strict=True)), build)
 
 
 def _on_one_clock(parts: Sequence[Part], build: Builder) -> None:
@@ -293,6 +289,7 @@ class _Facts:
         self._keys = _whole(batches, "run_id", pa.string())
 
     def link(self, row: int, name: str) -> Link:
+        """Give what decides of one row; ``name`` is that in the trace."""
         begin, end, tried = int(self._begin[row]), int(self._end[row]), self._tried[row]
         return Link(
             name,

@@ -9,13 +9,14 @@ from __future__ import annotations
 from calendar import timegm
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rotameter.adapters.importers._nextflow_clock import Steady, say
 from rotameter.adapters.importers._nextflow_rows import Attempt
+from rotameter.adapters.importers._nextflow_values import LATEST_MS
 from rotameter.adapters.joining._nextflow_log import Log, Stamp, Task
 from rotameter.adapters.joining._nextflow_slurm import job_of
 from rotameter.adapters.joining.merging import offset_between
@@ -77,7 +78,7 @@ def at_ns(stamp: Stamp, year: int) -> int:
     (5, 86400)
     """
     turn, month, day, ns = stamp
-    return timegm((year + turn, month, day, 0, 0, 0)) * 10**9 + ns
+    return timegm((max(MINYEAR, min(year + turn, MAXYEAR)), month, day, 0, 0, 0)) * 10**9 + ns
 
 
 @dataclass
@@ -88,7 +89,11 @@ class _Clock:
     ahead_ns: int
 
     def place(self, stamp: Stamp | None) -> int | None:
-        return None if stamp is None else at_ns(stamp, self.year) - self.ahead_ns
+        """Give a time of the log on the table's clock; None if it is none, or no time."""
+        if stamp is None:
+            return None
+        at = at_ns(stamp, self.year) - self.ahead_ns
+        return at if abs(at) <= LATEST_MS * _MS else None
 
 
 Pairs = list[tuple[Stamp, int]]

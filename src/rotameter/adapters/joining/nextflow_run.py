@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.importers._nextflow_lines import find_header
 from rotameter.adapters.importers._nextflow_part import say_echoes, say_runs
-from rotameter.adapters.importers._nextflow_rows import Attempt, make
+from rotameter.adapters.importers._nextflow_rows import Attempt, echoes, make
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.nextflow import Importer
-from rotameter.adapters.importers.walking import Unread
+from rotameter.adapters.importers.walking import Unread, is_file, is_folder
 from rotameter.adapters.joining import _nextflow_log, _nextflow_work, leftover
 from rotameter.adapters.joining._nextflow_exits import place_of, places, with_exits
 from rotameter.adapters.joining._nextflow_slurm import belong, with_slurm
@@ -69,9 +69,10 @@ def find(path: Path) -> Folder | None:
         names = sorted(os.listdir(path))
     except OSError:
         return None
-    found.logs = [path / n for n in names if _LOG.fullmatch(n) and (path / n).is_file()]
-    found.work = path / "work" if (path / "work").is_dir() else None
-    marked = bool(found.logs) or (path / ".nextflow").is_dir()
+    logs = sorted((n for n in names if _LOG.fullmatch(n)), key=_age)
+    found.logs = [path / n for n in logs if is_file(path / n, found.unread)]
+    found.work = path / "work" if is_folder(path / "work", found.unread) else None
+    marked = bool(found.logs) or is_folder(path / ".nextflow", found.unread)
     importer = Importer()
     for file in islice(
         walk(path, found.unread, depth=6 if marked else 2), None if marked else _UNMARKED
@@ -88,6 +89,18 @@ def find(path: Path) -> Folder | None:
     if marked or (found.traces and found.work):
         return found if found.traces or found.logs else None
     return found if found.traces and _has_slurm(found) else None
+
+
+def _age(name: str) -> int:
+    """Give the place of a log among its likes, the newest first.
+
+    Examples
+    --------
+    >>> sorted([".nextflow.log.10", ".nextflow.log.2", ".nextflow.log"], key=_age)
+    ['.nextflow.log', '.nextflow.log.2', '.nextflow.log.10']
+    """
+    number = name.rpartition(".")[2]
+    return int(number) if number.isdigit() else 0
 
 
 def _is_trace(importer: Importer, head: Head, marked: bool) -> bool:
@@ -128,7 +141,7 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     told = logs[0][1].tasks if folder.traces and logs else tasks
     given = with_times(attempts, told, slurm, build, ledger, zone, utc_offset_s)
     workdirs = [made.workdir for made in attempts] + [task.workdir for task in tasks.values()]
-    where = places(folder.work, workdirs)
+    where = places(folder.work, workdirs, folder.unread)
     with_exits(attempts, tasks, where, folder.unread, build)
     importer.number(runs)
     if not attempts and not build.records_in:
@@ -191,12 +204,15 @@ def _traces(
 
 def _without_echoes(runs: list[list[Attempt]], build: Builder) -> list[list[Attempt]]:
     """Leave out cached rows whose own run is there too: the same work, told twice."""
-    known = {a.hash for rows in runs for a in rows if a.hash and a.row["outcome"] != "cached"}
-    kept: list[list[Attempt]] = []
-    for rows in runs:
-        own = [a for a in rows if a.row["outcome"] != "cached" or a.hash not in known]
-        known |= {a.hash for a in own if a.hash}  # of what is only cached, one row
-        kept.append(own)
+    hashes: list[tuple[set[str], set[str]]] = [(set(), set()) for _ in runs]
+    for rows, (ran, cached) in zip(runs, hashes, strict=True):
+        for made in rows:
+            if made.hash:
+                (cached if made.row["outcome"] == "cached" else ran).add(made.hash)
+    kept = [
+        [a for a in rows if a.row["outcome"] != "cached" or a.hash not in gone]
+        for rows, gone in zip(runs, echoes(hashes), strict=True)
+    ]
     say_echoes(sum(map(len, runs)) - sum(map(len, kept)), build)
     return kept
 
