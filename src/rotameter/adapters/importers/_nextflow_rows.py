@@ -66,6 +66,8 @@ class Attempt:
     """How long it ran and how long it took in all, where that is less."""
     crossing: Crossing | None = None
     """That the clocks changed while it ran; its times are on the clock of its submission."""
+    counted: bool = False
+    """Whether such a change would show: submission, end and duration are known."""
     file: str = ""
     line: int | None = None
 
@@ -149,6 +151,7 @@ def _set_times(made: Attempt, value: Mapping[str, Any]) -> None:
     made.local = made.zoned is False
     duration, wall = value.get("duration"), value.get("realtime")
     if made.local and submit is not None and end is not None and duration is not None:
+        made.counted = True
         by_ns = crossed(submit, end, duration)
         if by_ns:
             made.crossing = Crossing(submit, end, by_ns)
@@ -273,7 +276,7 @@ def _of_an_earlier_run(made: Attempt) -> None:
     made.row.update(dict.fromkeys((*gone, "io_kind")))
     made.samples = {k: v for k, v in made.samples.items() if k.endswith("vmem_bytes")}
     made.zoned = made.crossing = None
-    made.local = False
+    made.local = made.counted = False
 
 
 def echoes(runs: Sequence[tuple[Set[str], Set[str]]]) -> Iterator[set[str]]:

@@ -204,7 +204,7 @@ class Importer:
             self._zoned = made.zoned
         if made.zoned != self._zoned:
             made.row.update(submitted_ns=None, started_ns=None, ended_ns=None)
-            made.local, made.crossing = False, None
+            made.local, made.crossing, made.counted = False, None, False
             kind = "local" if self._zoned else "epoch"
             build.warn(f"{kind} times among others cannot be compared with them: left out")
         elif not made.zoned:

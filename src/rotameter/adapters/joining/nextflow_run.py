@@ -25,7 +25,8 @@ from rotameter.adapters.joining._nextflow_exits import place_of, places, with_ex
 from rotameter.adapters.joining._nextflow_slurm import belong, with_slurm
 from rotameter.adapters.joining._nextflow_times import (
     in_order,
-    on_one_clock,
+    jobs_on_one_clock,
+    traces_on_one_clock,
     with_starts,
     with_times,
 )
@@ -119,8 +120,11 @@ def _is_trace(importer: Importer, head: Head, marked: bool) -> bool:
 def _has_slurm(found: Folder) -> bool:
     """Say whether Slurm's accounting beside the traces is of the same jobs."""
     probe, ledger = Builder("nextflow", "nextflow"), Ledger()
-    attempts = [made for rows in _traces(found, Importer(), probe, ledger) for made in rows]
+    runs = _traces(found, Importer(), probe, ledger)
+    steady = traces_on_one_clock(runs, probe)
+    attempts = [made for rows in runs for made in rows]
     slurm = read_sacct(found.path, found.others, probe, ledger)
+    jobs_on_one_clock(slurm, steady)
     return belong(attempts, slurm, probe)
 
 
@@ -129,6 +133,8 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     build, ledger = Builder("nextflow", "nextflow"), Ledger()
     importer = Importer()
     runs = _traces(folder, importer, build, ledger)
+    steady = traces_on_one_clock(runs, build)
+    runs = _without_echoes(runs, build)
     logs = [(path, _read_log(path, build)) for path in folder.logs]
     known = {made.hash for rows in runs for made in rows if made.hash}
     traced = sum(map(len, runs))
@@ -137,9 +143,10 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     attempts = [made for rows in runs for made in rows]
     tasks = _merge_logs(logs)
     slurm = read_sacct(folder.path, folder.others, build, ledger)
+    jobs_on_one_clock(slurm, steady)
     zone = _zone(attempts, tasks, build, ledger)
     told = logs[0][1].tasks if folder.traces and logs else tasks
-    given = with_times(attempts, told, slurm, build, ledger, zone, utc_offset_s)
+    given = with_times(attempts, told, slurm, build, ledger, zone, utc_offset_s, steady)
     workdirs = [made.workdir for made in attempts] + [task.workdir for task in tasks.values()]
     where = places(folder.work, workdirs, folder.unread)
     with_exits(attempts, tasks, where, folder.unread, build)
@@ -183,7 +190,7 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
 def _traces(
     folder: Folder, importer: Importer, build: Builder, ledger: Ledger
 ) -> list[list[Attempt]]:
-    """Give the attempts of each trace, none of them twice."""
+    """Give the attempts of each trace."""
     found: list[list[Attempt]] = []
     troubles: list[str] = []
     for file, name in folder.traces:
@@ -198,8 +205,7 @@ def _traces(
     found = [rows for rows in found if rows]
     ledger.records["trace"] += sum(map(len, found))
     say_runs(len(found), "folder", build)
-    on_one_clock(found, build)
-    return _without_echoes(found, build)
+    return found
 
 
 def _without_echoes(runs: list[list[Attempt]], build: Builder) -> list[list[Attempt]]:
