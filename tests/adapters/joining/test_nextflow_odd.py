@@ -95,4 +95,4 @@ def test_cached_rows_of_many_traces_take_time_in_proportion() -> None:
         assert not any(echoes(runs))
         return time.process_time() - before
 
-    assert took(800) < 10 * max(took(100), 0.005)
+    assert took(800) < 30 * max(took(100), 0.01)
