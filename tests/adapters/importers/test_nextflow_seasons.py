@@ -178,3 +178,18 @@ def test_dates_of_each_change_are_sundays() -> None:
     for at, _ in others(timegm((2024, 3, 31, 3, 0, 0)) * 10**9, HOUR * 10**9, low, high):
         day = date.fromtimestamp(at // 10**9)
         assert day.weekday() == 6 and day.month in (3, 10)
+
+
+def test_the_order_of_rows_tells_the_hour_too() -> None:
+    """In London 02:00 becomes 01:00: rows in the hour after that go back."""
+    trace = read(
+        row("B", "2024-10-27 01:10:00", "2024-10-27 01:50:00", "40m")
+        + row("C", "2024-10-27 01:10:00", "2024-10-27 01:20:00", "10m")
+        + row("E", "2024-10-27 02:10:00", "2024-10-27 02:20:00", "10m")
+        + row("A", "2024-10-26 22:00:00", "2024-10-27 05:00:00", "8h")
+    )
+    made = hours(trace)
+    assert made["B"] == pytest.approx((3 + 10 / 60, 3 + 50 / 60))
+    assert made["C"] == pytest.approx((4 + 10 / 60, 4 + 20 / 60))
+    assert made["E"] == pytest.approx((5 + 10 / 60, 5 + 20 / 60))
+    assert not said(trace, "nothing tells") and not said(trace, "not certain")

@@ -25,6 +25,7 @@ __all__ = [
     "Crossing",
     "changes",
     "crossed",
+    "in_order",
     "left_out",
     "sides",
     "start_of",
@@ -62,15 +63,14 @@ class Change:
     """A change of the clocks: what shows ``at_ns`` or later is behind it.
 
     Where an hour comes twice (``by_ns`` below 0), ``at_ns`` is its end, and the order of the rows
-    tells on which side a time in it lies: a row is written when its task ends. ``low_ns`` and
-    ``high_ns`` are the first and the last hour at which it may have been; ``shown`` says that
-    tasks show it, and not only one half a year away.
+    tells on which side a time in it lies: a row is written when its task ends. ``hours`` are all
+    at which it may have been, the most usual first; ``shown`` says that tasks show it, and not only
+    one half a year away.
     """
 
     at_ns: int
     by_ns: int
-    low_ns: int
-    high_ns: int
+    hours: tuple[int, ...]
     shown: bool = True
 
 
@@ -146,8 +146,8 @@ def changes(crossings: Iterable[Crossing], times: Mapping[int, NDArray[np.int64]
         else:
             hours = whole_hours(low, high + HOUR_NS, by_ns)
         likely = [hour for hour in hours if may_change(hour, hour)] or hours
-        if hours:
-            found.append(Change(hours[0], by_ns, min(likely), max(likely)))
+        if likely:
+            found.append(Change(likely[0], by_ns, tuple(likely)))
     return sorted(found, key=lambda change: change.at_ns)
 
 
@@ -156,6 +156,19 @@ def left_out(hour_ns: int, times: NDArray[np.int64] | None) -> bool:
     if times is None:
         return False
     return bool(((times >= hour_ns - HOUR_NS) & (times < hour_ns)).any())
+
+
+def in_order(ends_ns: NDArray[np.int64], but: NDArray[np.bool_]) -> bool:
+    """Say whether tasks ended in the order of their rows, some left aside.
+
+    Examples
+    --------
+    >>> ends = np.array([10, 5, 20]) * 60 * 10**12
+    >>> in_order(ends, np.arange(3) < 0), in_order(ends, np.arange(3) == 1)
+    (False, True)
+    """
+    ends = ends_ns[~but]
+    return not (ends < np.maximum.accumulate(ends) - _JITTER_NS).any()
 
 
 def sides(ends_ns: NDArray[np.int64], twice: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], int]:
@@ -184,9 +197,9 @@ def sides(ends_ns: NDArray[np.int64], twice: NDArray[np.bool_]) -> tuple[NDArray
     behind = np.zeros(len(ends_ns), dtype=bool)
     known = ends_ns > NEVER
     rest = known & ~twice
-    before = np.maximum.accumulate(np.where(rest, ends_ns, NEVER))
-    if (rest & (ends_ns < before - _JITTER_NS)).any():  # not in the order of their ends
+    if not in_order(ends_ns, ~rest):
         return behind, int(twice.sum())
+    before = np.maximum.accumulate(np.where(rest, ends_ns, NEVER))
     after = np.minimum.accumulate(np.where(rest, ends_ns, _EVER)[::-1])[::-1]
     asked = np.flatnonzero(twice & known).tolist()
     least = NEVER

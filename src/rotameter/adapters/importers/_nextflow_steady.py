@@ -16,6 +16,7 @@ from rotameter.adapters.importers._nextflow_clock import (
     Change,
     Crossing,
     changes,
+    in_order,
     left_out,
     sides,
 )
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Rows", "Steady", "on_one_clock"]
 
 _SEASON_NS = 30 * 24 * HOUR_NS
+_NEAR_NS = 5 * 24 * HOUR_NS
 _DATES = 3
 
 
@@ -88,7 +90,7 @@ class Steady:
             number: part.keys[(part.keys > NEVER) & ~part.own]
             for number, part in enumerate(self._parts)
         }
-        shown = changes(crossings, rest)
+        shown = [self._in_order(one) for one in changes(crossings, rest)]
         self._elsewhere = {
             number
             for number, part in enumerate(self._parts)
@@ -98,6 +100,17 @@ class Steady:
         self._changes = self._with_usual(shown)
         self._first_ns = min((one.at_ns for one in shown), default=0)
         self.unsure = self.guessed = 0
+
+    def _in_order(self, one: Change) -> Change:
+        """Keep of the hours of a change back those by which rows end in the order they stand in.
+
+        All of them where there is none: the rows are in another order then.
+        """
+        if one.by_ns > 0 or len(one.hours) == 1:
+            return one
+        parts = [part for part in self._parts if part.own.any()]
+        hours = [hour for hour in one.hours if all(_ordered(p, hour, one.by_ns) for p in parts)]
+        return replace(one, at_ns=hours[0], hours=tuple(hours)) if hours else one
 
     def _with_usual(self, shown: list[Change]) -> list[Change]:
         """Add the changes that no task shows, but which go with those that are shown."""
@@ -110,7 +123,7 @@ class Steady:
         for at_ns, by_ns in others(
             shown[0].at_ns, shown[0].by_ns, int(times.min()), int(times.max())
         ):
-            one = Change(at_ns, by_ns, at_ns, at_ns, shown=False)
+            one = Change(at_ns, by_ns, (at_ns,), shown=False)
             near = any(abs(at_ns - other.at_ns) < _SEASON_NS for other in shown)
             if not near and not any(_contradicts(part, one) for part in parts):
                 made.append(one)
@@ -126,9 +139,9 @@ class Steady:
         """The changes of which other tasks do not tell the hour, but would need it."""
         found = []
         for one in self._shown:
-            low = one.low_ns - (HOUR_NS if one.by_ns < 0 else 0)
-            if one.low_ns < one.high_ns and any(
-                ((part.keys >= low) & (part.keys < one.high_ns) & ~part.own).any()
+            low = min(one.hours) - (HOUR_NS if one.by_ns < 0 else 0)
+            if len(one.hours) > 1 and any(
+                ((part.keys >= low) & (part.keys < max(one.hours)) & ~part.own).any()
                 for part in self._parts
             ):
                 found.append(one)
@@ -187,11 +200,19 @@ def _contradicts(part: _Part, one: Change) -> bool:
     Or whether it has times in the hour that was left out, where it is certain which that is.
     """
     over = part.counted & ~part.own & (part.keys > NEVER)
-    if (over & (part.keys < one.low_ns - HOUR_NS) & (part.ends >= one.high_ns)).any():
+    if (over & (part.keys < min(one.hours) - HOUR_NS) & (part.ends >= max(one.hours))).any():
         return True
-    if one.by_ns < 0 or one.low_ns < one.high_ns:
+    if one.by_ns < 0 or len(one.hours) > 1:
         return False
     return any(left_out(one.at_ns, times[~part.own]) for times in (part.keys, part.ends))
+
+
+def _ordered(part: _Part, hour_ns: int, by_ns: int) -> bool:
+    """Say whether rows around a change back end in their order, if it was at an hour."""
+    near = (np.abs(part.keys - hour_ns) < _NEAR_NS) & (part.ends > NEVER)
+    keys, own = part.keys[near], part.own[near]
+    ends = part.ends[near] - np.where((keys >= hour_ns) & ~own, by_ns, 0)
+    return in_order(ends, (keys >= hour_ns - HOUR_NS) & (keys < hour_ns) & ~own)
 
 
 def on_one_clock(parts: Sequence[Rows], build: Builder, zone_ns: int = 0) -> Steady | None:
