@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import time
 from typing import Any
 
 import pytest
 
-from rotameter.adapters.importers._table_twice import TWICE
+from rotameter.adapters.importers._table_pbs import PbsLog
+from rotameter.adapters.importers._table_twice import APART, TWICE
+from rotameter.adapters.importers.building import Builder
+from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.table import Importer
 from rotameter.profiler.trace import Trace
 from rotameter.testing.importers import import_bytes
@@ -148,3 +153,80 @@ def test_parts_of_an_array_are_several_although_they_begin_at_once() -> None:
         Importer, {"h.json": json.dumps([JOB, {**JOB, "ProcId": 1}]).encode()}, map=["id=Cmd"]
     )
     assert made(mapped, "task_id", "attempt") == [("/x", 1), ("/x", 2)]
+
+
+ARRAY = "job_id,array_index,attempt,start_time,end_time,state,host\n"
+PARTS = (
+    "7,1,1,2024-01-01T10:00:00Z,2024-01-01T10:10:00Z,done,n1\n"
+    "7,2,1,2024-01-01T10:00:00Z,2024-01-01T10:20:00Z,done,n2\n"
+    "7,3,1,2024-01-01T10:00:00Z,2024-01-01T10:30:00Z,failed,n3\n"
+)
+
+
+def apart(trace: Trace) -> list[str]:
+    return [text for text in trace.warnings if text.startswith(APART)]
+
+
+def table(*files: str, **options: Any) -> Trace:
+    named = {f"t{i}.csv": text.encode() for i, text in enumerate(files)}
+    return import_bytes(Importer, named, **options)
+
+
+@pytest.mark.parametrize("head", [ARRAY, ARRAY.replace("attempt", "retry")])
+def test_rows_of_one_id_and_try_that_ended_otherwise_are_several(head: str) -> None:
+    trace = table(head + PARTS)
+    assert sorted(made(trace, "outcome", "host", "wall_s")) == [
+        ("failed", "n3", 1800.0), ("ok", "n1", 600.0), ("ok", "n2", 1200.0)]  # fmt: skip
+    (word,) = apart(trace)
+    assert "(2 times)" in word and word not in trace.meta.get("lossless", []) and not twice(trace)
+    again = table(head + PARTS, head + PARTS)
+    assert len(made(again, "outcome")) == 3 and "(3 times)" in twice(again)[0] and apart(again)
+
+
+def test_what_still_ran_is_one_of_those_that_ended() -> None:
+    run = PARTS.replace("2024-01-01T10:10:00Z,done", ",running").splitlines()[0] + "\n"
+    trace = table(ARRAY + PARTS, ARRAY + run)
+    assert sorted(made(trace, "outcome")) == [("failed",), ("ok",), ("ok",)]
+    assert len(twice(trace)) == 1
+    runs = PARTS.replace(",done", ",running").replace(",failed", ",running")
+    for minute in (10, 20, 30):
+        runs = runs.replace(f"2024-01-01T10:{minute}:00Z", "")
+    assert sorted(made(table(ARRAY + runs), "host")) == [("n1",), ("n2",), ("n3",)]
+    # A table of another day that knows less tells of the same.
+    less = table(ARRAY + PARTS, ARRAY + PARTS.splitlines()[0].replace(",n1", ",") + "\n")
+    assert len(made(less, "host")) == 3 and ("n1",) in made(less, "host")
+
+
+def test_mapped_tasks_without_their_index_are_several() -> None:
+    rows = [
+        {**DONE, "start_date": f"2025-01-01T00:00:0{i}+00:00",
+         "end_date": f"2025-01-01T01:0{i}:00+00:00"} for i in range(3)
+    ]  # fmt: skip
+    rows = [{key: value for key, value in row.items() if key != "map_index"} for row in rows]
+    trace = read(rows)
+    assert len(made(trace, "ended_ns")) == 3 and "(2 times)" in apart(trace)[0]
+
+
+def test_a_job_of_condor_whose_input_was_on_its_way() -> None:
+    waits = {**RUNS, "JobCurrentStartDate": 1735689690}
+    over = {**JOB, "JobCurrentStartExecutingDate": 1735689700}
+    for files in (([waits], [over]), ([over], [waits])):
+        trace = read(*files)
+        assert made(trace, "attempt", "outcome", "wall_s") == [(1, "ok", 600.0)]
+        assert len(twice(trace)) == 1
+
+
+def test_many_jobs_that_were_taken_out_in_a_later_file_take_time_in_proportion() -> None:
+    def took(jobs: int) -> float:
+        first = "".join(S.replace("7.srv", f"{i}.a") for i in range(jobs))
+        later = "".join(S.replace("7.srv", f"{i}.b") for i in range(jobs))
+        gone = "".join(f"01/02/2024 11:00:05;D;{i}.a;requestor=x\n" for i in range(jobs))
+        log, build = PbsLog(), Builder("table", "pbs")
+        for text in (first, later + gone):
+            before = time.process_time()
+            data = text.encode()
+            for _ in log.read(InputFile("log", lambda data=data: io.BytesIO(data)), build):
+                pass
+        return time.process_time() - before
+
+    assert took(12_000) < 18 * took(1500)

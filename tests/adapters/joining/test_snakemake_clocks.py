@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 from tests.adapters.joining.test_snakemake_run import T0, Run, block, done, failed, tries
 
+from rotameter.adapters.joining._snakemake_clocks import _marks
+from rotameter.adapters.joining._snakemake_jobs import Job
+from rotameter.adapters.joining._snakemake_metadata import Job as Record
+from rotameter.adapters.joining.merging import Joined
+
 AHEAD = timegm((2025, 3, 30, 1, 0, 0))  # 02:00 becomes 03:00 in Central Europe
 BACK = timegm((2025, 10, 26, 1, 0, 0))  # 03:00 becomes 02:00
 
@@ -96,3 +101,49 @@ def test_tries_are_counted_by_job(run):
         ("o/2", 2): "job 2 try 2",
     }
     assert [row["wall_s"] for row in made.values()] == [60.0, 60.0, 120.0]
+
+
+JULY = timegm((2026, 7, 1, 12, 45, 0))
+NIGHT = timegm((2025, 10, 26, 12, 45, 0))  # the day on which the clocks were set back
+
+
+@pytest.mark.parametrize("others", [0, 6])
+@pytest.mark.parametrize("more_s", [0, 20, -90])
+@pytest.mark.parametrize("day", [JULY, NIGHT])
+def test_the_start_of_a_run_an_hour_before_is_no_change_of_the_clocks(run, day, more_s, others):
+    clock = Clock(day, 0, 0)
+    run.metadata("o/x", "x", clock.change - 3600 + more_s - T0, clock.change + 300 - T0)
+    parts = [block(clock(-40), "t", 20, "o/t"), done(clock(-39), "t", 20)] if others else []
+    for i in range(others):
+        run.metadata(f"o/{i}", f"r{i}", day - 2000 + 100 * i - T0, day - 1950 + 100 * i - T0,
+                     job_hash=i + 2)  # fmt: skip
+        first = -2000 / 60 + i * 100 / 60
+        parts += [block(clock(first), f"r{i}", 2 + i, f"o/{i}"),
+                  done(clock(first + 50 / 60), f"r{i}", 2 + i)]  # fmt: skip
+    run.log(*parts, block(clock(0), "x", 1, "o/x"), done(clock(5), "x", 1))
+    trace = run.open()
+    made = tries(trace)
+    one = made["o/x", 1]
+    assert (one["started_ns"], one["wall_s"]) == (clock.ns(0), 300.0)
+    if others:
+        assert made["o/t", 1]["started_ns"] == clock.ns(-40)
+    assert not any("clocks changed" in word for word in trace.warnings)
+
+
+def test_an_older_start_of_a_job_without_an_end_is_no_change_either(run):
+    clock = Clock(JULY, 0, 0)
+    run.metadata("o/y", "y", JULY - 2000 - T0, JULY - 1400 - T0, job_hash=2)
+    run.metadata("o/x", "x", JULY - 3600 - T0, JULY + 300 - T0)
+    run.log(block(clock(-2000 / 60), "y", 2, "o/y"), done(clock(-1400 / 60), "y", 2),
+            block(clock(0), "x", 1, "o/x"))  # fmt: skip
+    trace = run.open()
+    assert tries(trace)["o/y", 1]["started_ns"] == clock.ns(-2000 / 60)
+    assert not any("clocks changed" in word for word in trace.warnings)
+
+
+def test_zones_further_from_utc_than_any_are_none():
+    day = timegm((2025, 10, 26, 3, 0, 0)) * 10**9
+    hour = 3600 * 10**9
+    job = Job(Joined({"started_ns": day, "ended_ns": day + hour}))
+    far = Record("x", [], [], day - 40 * hour, day - 39 * hour)
+    assert not list(_marks([(far, job)]))

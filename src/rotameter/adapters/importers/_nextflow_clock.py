@@ -1,4 +1,4 @@
-"""Local times of a run over which the clocks changed, put on the clock before the change.
+"""When the clocks changed during a run, and on which side of that a local time lies.
 
 A trace in the human form has local times without a zone. ``duration`` is counted: where it and the
 time from ``submit`` to ``complete`` are an hour apart, the clocks changed while the task ran, and
@@ -7,39 +7,40 @@ what came later stands on the other clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rotameter.profiler.view import short
-from rotameter.units import many
+from rotameter.adapters.importers._clock_changes import may_change, whole_hours
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rotameter.adapters.importers.building import Builder
-
 __all__ = [
+    "HOUR_NS",
+    "NEVER",
     "Change",
     "Crossing",
-    "Steady",
     "changes",
     "crossed",
-    "say",
-    "shifts",
+    "in_order",
+    "left_out",
+    "sides",
     "start_of",
-    "whole_hours",
 ]
 
-_HOUR_NS = 3600 * 10**9
-_DAY_NS = 24 * _HOUR_NS
+HOUR_NS = 3600 * 10**9
+"""By which clocks are changed."""
 _ROUNDED_NS = 10**9
 """Durations are written in whole seconds, or with a decimal."""
 _SLACK_NS = 2 * 10**9
-_USUAL = (3, 2, 4, 1)
-"""The hours, on the later clock, at which most countries change theirs."""
+_JITTER_NS = 300 * 10**9
+"""By how much a row may end before the row that stands before it."""
+NEVER = -(1 << 62)
+"""Stands for a time that is not known."""
+_EVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,16 @@ class Crossing:
 class Change:
     """A change of the clocks: what shows ``at_ns`` or later is behind it.
 
-    Where an hour comes twice (``by_ns`` below 0), ``at_ns`` is its end, and of times in it those
-    of a row behind ``row`` of ``part`` are behind the change: a row is written when its task ends.
+    Where an hour comes twice (``by_ns`` below 0), ``at_ns`` is its end, and the order of the rows
+    tells on which side a time in it lies: a row is written when its task ends. ``hours`` are all
+    at which it may have been, the most usual first; ``shown`` says that tasks show it, and not only
+    one half a year away.
     """
 
     at_ns: int
     by_ns: int
-    part: int = 0
-    row: int = 0
+    hours: tuple[int, ...]
+    shown: bool = True
 
 
 def crossed(submit_ns: int, end_ns: int, duration_s: float) -> int:
@@ -81,9 +84,9 @@ def crossed(submit_ns: int, end_ns: int, duration_s: float) -> int:
     [0, 3600, -3600, 0]
     """
     off = end_ns - submit_ns - round(duration_s * 1e9)
-    if abs(abs(off) - _HOUR_NS) > _ROUNDED_NS:
+    if abs(abs(off) - HOUR_NS) > _ROUNDED_NS:
         return 0
-    return _HOUR_NS if off > 0 else -_HOUR_NS
+    return HOUR_NS if off > 0 else -HOUR_NS
 
 
 def start_of(start_ns: int, submit_ns: int, end_ns: int, wall_s: float | None, by_ns: int) -> int:
@@ -107,144 +110,109 @@ def start_of(start_ns: int, submit_ns: int, end_ns: int, wall_s: float | None, b
     return min(fits)[1] if fits else max(rest)[1]
 
 
-def changes(crossings: Iterable[Crossing], times: NDArray[np.int64]) -> list[Change]:
+def changes(crossings: Iterable[Crossing], times: Mapping[int, NDArray[np.int64]]) -> list[Change]:
     """Find when the clocks changed, from the tasks that ran then.
 
     Parameters
     ----------
     crossings : iterable of Crossing
-    times : numpy.ndarray
-        Times by the clocks of all other tasks, ns: none of them lies in an hour that was left out.
+    times : mapping
+        Times by the clocks of all other tasks of each part, ns: of those parts in which a task ran
+        over the change none lies in an hour that was left out.
 
     Examples
     --------
     >>> hour = 3600 * 10**9
     >>> one = Crossing(hour + 50 * 60 * 10**9, 3 * hour + 20 * 60 * 10**9, hour)
-    >>> [change.at_ns // hour for change in changes([one], np.array([], np.int64))]
+    >>> [change.at_ns // hour for change in changes([one], {})]
     [3]
     """
     groups: list[list[Crossing]] = []
     for one in sorted(crossings, key=lambda one: (one.by_ns, one.begin_ns)):
         last = groups[-1][0] if groups else None
         near = last is not None and last.by_ns == one.by_ns
-        if near and min(c.end_ns for c in groups[-1]) + _HOUR_NS >= one.begin_ns:
+        if near and min(c.end_ns for c in groups[-1]) + HOUR_NS >= one.begin_ns:
             groups[-1].append(one)
         else:
             groups.append([one])
     found = []
     for group in groups:
         low, high = max(c.begin_ns for c in group), min(c.end_ns for c in group)
-        by_ns, first = group[0].by_ns, min(group, key=lambda c: (c.part, c.row))
+        by_ns = group[0].by_ns
         if by_ns > 0:
-            hours = whole_hours(low + _HOUR_NS, high)
-            free = [h for h in hours if not ((times >= h - _HOUR_NS) & (times < h)).any()]
+            hours = whole_hours(low + HOUR_NS, high)
+            free = [h for h in hours if not any(left_out(h, times.get(c.part)) for c in group)]
             hours = free or hours
         else:
-            hours = whole_hours(low, high + _HOUR_NS)
-        if hours:
-            found.append(Change(hours[0], by_ns, first.part, first.row))
+            hours = whole_hours(low, high + HOUR_NS, by_ns)
+        likely = [hour for hour in hours if may_change(hour, hour)] or hours
+        if likely:
+            found.append(Change(likely[0], by_ns, tuple(likely)))
     return sorted(found, key=lambda change: change.at_ns)
 
 
-def whole_hours(low_ns: int, high_ns: int) -> list[int]:
-    """Give the whole hours from one time to another, those at which clocks mostly change first.
+def left_out(hour_ns: int, times: NDArray[np.int64] | None) -> bool:
+    """Say whether times lie in the hour before one."""
+    if times is None:
+        return False
+    return bool(((times >= hour_ns - HOUR_NS) & (times < hour_ns)).any())
+
+
+def in_order(ends_ns: NDArray[np.int64], but: NDArray[np.bool_]) -> bool:
+    """Say whether tasks ended in the order of their rows, some left aside.
 
     Examples
     --------
-    >>> hour = 3600 * 10**9
-    >>> [at // hour for at in whole_hours(hour // 2, 4 * hour)]
-    [3, 2, 4, 1]
+    >>> ends = np.array([10, 5, 20]) * 60 * 10**12
+    >>> in_order(ends, np.arange(3) < 0), in_order(ends, np.arange(3) == 1)
+    (False, True)
     """
-    first, last = -(-low_ns // _HOUR_NS), high_ns // _HOUR_NS
-    hours = [hour * _HOUR_NS for hour in range(first, min(last, first + 24 * 400) + 1)]
-    order = {hour: place for place, hour in enumerate(_USUAL)}
-    return sorted(hours, key=lambda at: (order.get(at % _DAY_NS // _HOUR_NS, 9), at))
+    ends = ends_ns[~but]
+    return not (ends < np.maximum.accumulate(ends) - _JITTER_NS).any()
 
 
-def shifts(
-    found: Sequence[Change], times: NDArray[np.int64], part: int, crossing: Sequence[int] = ()
-) -> NDArray[np.int64]:
-    """Give what to take off the times of rows to have them on the first clock, ns.
+def sides(ends_ns: NDArray[np.int64], twice: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], int]:
+    """Say which rows of an hour that comes twice are of the second, by the order of all rows.
 
     Parameters
     ----------
-    found : sequence of Change
-    times : numpy.ndarray
-        A time of each row of a part, in the order of the rows.
-    part : int
-    crossing : sequence of int
-        Rows during which the clocks changed: their times are on the clock before that.
+    ends_ns : numpy.ndarray
+        When the task of each row ended, in the order of the rows: by one clock, and of rows in
+        question by the clock before the change.
+    twice : numpy.ndarray of bool
+        The rows in question.
+
+    Returns
+    -------
+    tuple of (numpy.ndarray, int)
+        Rows of the second hour, and of how many others nothing tells on which side they are.
 
     Examples
     --------
-    >>> hour = 3600 * 10**9
-    >>> times = np.array([1, 3, 5]) * hour
-    >>> (shifts([Change(3 * hour, hour)], times, 0) // hour).tolist()
-    [0, 1, 1]
+    >>> minute = 60 * 10**9
+    >>> behind, unsure = sides(np.array([10, 50, 20, 300]) * minute, np.arange(4) < 3)
+    >>> behind.tolist(), unsure
+    ([False, False, True, False], 0)
     """
-    total = np.zeros(len(times), np.int64)
-    rows = np.arange(len(times))
-    own = np.isin(rows, np.asarray(crossing, np.int64))
-    for change in found:
-        behind = times >= change.at_ns
-        if change.by_ns < 0 and change.part == part:
-            twice = (times >= change.at_ns - _HOUR_NS) & ~behind
-            behind |= twice & (rows > change.row) & ~own
-        total += np.where(behind, change.by_ns, 0)
-    return total
-
-
-def say(count: int, name: str | None, build: Builder) -> None:
-    """Warn of tasks during which the clocks changed; ``name`` is one of them."""
-    build.warn(
-        f"the clocks changed during {many(count, 'attempt')}, such as {short(name or '', 60)}: "
-        "complete less submit is an hour off its duration; all times are put on the clock before "
-        "the change, to which --utc-offset belongs"
-    )
-
-
-class Steady:
-    """The rows of all parts with local times, put on the clock before the first change.
-
-    Parameters
-    ----------
-    zone_ns : int
-        What was taken off their times already: their zone, where it was given.
-
-    Examples
-    --------
-    >>> hour = 3600 * 10**9
-    >>> steady = Steady()
-    >>> steady.add(0, np.array([90 * 60 * 10**9, 5 * hour]), [(0, Crossing(
-    ...     90 * 60 * 10**9, 4 * hour, hour))])
-    >>> (steady.shifts(0) // hour).tolist()
-    [0, 1]
-    """
-
-    def __init__(self, zone_ns: int = 0) -> None:
-        self._zone_ns = zone_ns
-        self._times: dict[int, NDArray[np.int64]] = {}
-        self._own: dict[int, list[int]] = {}
-        self._crossings: list[Crossing] = []
-        self._found: list[Change] | None = None
-
-    @property
-    def count(self) -> int:
-        """How many tasks saw a change."""
-        return len(self._crossings)
-
-    def add(
-        self, part: int, times: NDArray[np.int64], crossings: Iterable[tuple[int, Crossing]]
-    ) -> None:
-        """Add a part: a time of each of its rows, and those during which the clocks changed."""
-        self._times[part], self._own[part] = times + self._zone_ns, []
-        for row, one in crossings:
-            self._own[part].append(row)
-            self._crossings.append(replace(one, part=part, row=row))
-
-    def shifts(self, part: int) -> NDArray[np.int64]:
-        """Give what to take off the times of a part's rows, ns."""
-        if self._found is None:
-            rest = [np.delete(times, self._own[part]) for part, times in self._times.items()]
-            self._found = changes(self._crossings, np.concatenate(rest))
-        return shifts(self._found, self._times[part], part, self._own[part])
+    behind = np.zeros(len(ends_ns), dtype=bool)
+    known = ends_ns > NEVER
+    rest = known & ~twice
+    if not in_order(ends_ns, ~rest):
+        return behind, int(twice.sum())
+    before = np.maximum.accumulate(np.where(rest, ends_ns, NEVER))
+    after = np.minimum.accumulate(np.where(rest, ends_ns, _EVER)[::-1])[::-1]
+    asked = np.flatnonzero(twice & known).tolist()
+    least = NEVER
+    for row in asked:
+        end = int(ends_ns[row])
+        behind[row] = end < max(int(before[row]), least) - _JITTER_NS
+        least = max(least, end + HOUR_NS if behind[row] else end)
+    unsure = int((twice & ~known).sum())
+    most = _EVER
+    for row in reversed(asked):
+        end = int(ends_ns[row])
+        most = min(int(after[row]), most)
+        open_ = not behind[row] and end + HOUR_NS <= most + _JITTER_NS
+        unsure += open_
+        most = min(most, end + HOUR_NS if open_ or behind[row] else end)
+    return behind, unsure

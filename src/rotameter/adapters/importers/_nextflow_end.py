@@ -59,9 +59,11 @@ class _Watched(io.RawIOBase):
         end.tail = b""
 
     def readable(self) -> bool:
+        """Say that it can be read."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read what fits, and keep the last of it."""
         data = self._read(len(buffer))
         if data:
             self._end.tail = (self._end.tail + data[-4:])[-4:]
@@ -69,6 +71,7 @@ class _Watched(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
+        """Close what the bytes come from."""
         self._raw.close()
         super().close()
 
@@ -79,6 +82,7 @@ def watch(file: InputFile) -> tuple[Any, End]:
     opener = file.opener
 
     def opened() -> IO[bytes]:
+        """Open the file anew."""
         return _Watched(opener(), end)  # type: ignore[return-value]
 
     return _Lines(replace(file, opener=opened), end), end
@@ -91,6 +95,7 @@ class _Lines:
         self.name, self._file, self._end = file.name, file, end
 
     def lines(self) -> Iterator[tuple[int, str]]:
+        """Give the number and text of each line."""
         for number, line in self._file.lines():
             self._end.text, self._end.lines = line, number
             yield number, line

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rotameter.adapters.importers._nextflow_clock import Crossing, Steady, say
+from rotameter.adapters.importers._nextflow_clock import NEVER, Crossing
 from rotameter.adapters.importers._nextflow_columns import Columns
-from rotameter.adapters.importers._nextflow_rows import Attempt, Link, chain, chain_runs
+from rotameter.adapters.importers._nextflow_rows import Attempt, Link, chain, chain_runs, echoes
+from rotameter.adapters.importers._nextflow_steady import on_one_clock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "give_all", "say_echoes", "say_runs"]
 
-_NONE = -(1 << 62)
 _DONE = pa.array(["ok", "cached"])
 _WELL = pa.array(["ok", "cached", "running"])
 
@@ -32,6 +32,7 @@ class Part:
     def __init__(self) -> None:
         self._tasks, self._samples = Columns("tasks"), Columns("samples")
         self._tried, self._lines, self._of = array("q"), array("q"), array("q")
+        self._counted = array("b")
         self._batches: list[dict[str, Any]] | None = None
         self._figures: list[dict[str, Any]] | None = None
         self.cached: set[str] = set()
@@ -44,11 +45,12 @@ class Part:
     def add(self, made: Attempt) -> None:
         """Add one attempt, its task's name being the name in the trace."""
         row = self._tasks.add(made.row)
-        self._tried.append(_NONE if made.tried is None else made.tried)
+        self._tried.append(NEVER if made.tried is None else made.tried)
         self._lines.append(made.line or 0)
         if made.hash and made.row["outcome"] == "cached":
             self.cached.add(made.hash)
         self.local |= made.local
+        self._counted.append(made.counted)
         if made.crossing is not None:
             self.crossings.append((row, made.crossing))
         for metric, value in made.samples.items():
@@ -87,6 +89,7 @@ class Part:
             at += len(here)
             batch.update({name: column.filter(here) for name, column in batch.items()})
         self._tried, self._lines = _kept(self._tried, kept), _kept(self._lines, kept)
+        self._counted = array("b", np.frombuffer(self._counted, np.int8)[kept].tolist())
         place = np.cumsum(kept) - 1
         of = np.frombuffer(self._of, np.int64)
         at = 0
@@ -116,6 +119,19 @@ class Part:
                 )
             )
         )
+
+    def ends(self) -> NDArray[np.int64]:
+        """Give when each row ended."""
+        return _numbers(_whole(self.batches, "ended_ns", pa.int64()))
+
+    def counted(self) -> NDArray[np.bool_]:
+        """Say of each row whether a change of the clocks would show in its duration."""
+        return np.frombuffer(self._counted, np.int8).astype(bool)
+
+    def name(self, row: int) -> str | None:
+        """Give the name of a row in the trace."""
+        name: str | None = self.names()[row].as_py()
+        return name
 
     def shift(self, by_ns: NDArray[np.int64]) -> None:
         """Take something off the times of each row."""
@@ -175,7 +191,7 @@ def give_all(parts: Sequence[Part], taken: set[str], build: Builder) -> None:
     say_runs(len(parts), "input", build)
     groups = _workflows(parts)
     _without_echoes(parts, build)
-    _on_one_clock(parts, build)
+    on_one_clock(parts, build, build.zone_ns or 0)
     for whole in groups:
         runs = [part for part in whole if any(len(batch["task_id"]) for batch in part.batches)]
         for part, (ids, attempts) in zip(runs, _named(runs, taken), strict=True):
@@ -203,26 +219,8 @@ def _without_echoes(parts: Sequence[Part], build: Builder) -> None:
     wanted = pa.array(sorted({key for part in parts for key in part.cached}), pa.string())
     if not len(wanted):
         return
-    known = {key for part in parts for key in part.ran(wanted)}
-    count = 0
-    for part in parts:
-        gone, known = part.cached & known, known | part.cached
-        count += part.without(gone)
-    say_echoes(count, build)
-
-
-def _on_one_clock(parts: Sequence[Part], build: Builder) -> None:
-    """Put times on the clock before the first change, where the clocks changed."""
-    crossing = next((part for part in parts if part.crossings), None)
-    if crossing is None:
-        return
-    steady = Steady(build.zone_ns or 0)
-    local = [part for part in parts if part.local]
-    for number, part in enumerate(local):
-        steady.add(number, part.keys(), part.crossings)
-    say(steady.count, crossing.names()[crossing.crossings[0][0]].as_py(), build)
-    for number, part in enumerate(local):
-        part.shift(steady.shifts(number))
+    gone = echoes([(set(part.ran(wanted)), part.cached) for part in parts])
+    say_echoes(sum(part.without(keys) for part, keys in zip(parts, gone, strict=True)), build)
 
 
 def _workflows(parts: Sequence[Part]) -> list[list[Part]]:
@@ -293,13 +291,14 @@ class _Facts:
         self._keys = _whole(batches, "run_id", pa.string())
 
     def link(self, row: int, name: str) -> Link:
+        """Give what decides of one row; ``name`` is that in the trace."""
         begin, end, tried = int(self._begin[row]), int(self._end[row]), self._tried[row]
         return Link(
             name,
             self._keys[row].as_py(),
-            None if begin == _NONE else begin,
-            None if end == _NONE else end,
-            None if tried == _NONE else tried,
+            None if begin == NEVER else begin,
+            None if end == NEVER else end,
+            None if tried == NEVER else tried,
             not self._well[row],
             self._lines[row],
             done=bool(self._done[row]),
@@ -318,5 +317,5 @@ def _kept(values: array[int], mask: Any) -> array[int]:
 
 
 def _numbers(column: pa.Array) -> NDArray[np.int64]:
-    filled: NDArray[np.int64] = pc.fill_null(column, _NONE).to_numpy(zero_copy_only=False)
+    filled: NDArray[np.int64] = pc.fill_null(column, NEVER).to_numpy(zero_copy_only=False)
     return filled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,18 @@ from rotameter.adapters.importers._nextflow_commas import ENERGY, Commas
 from rotameter.adapters.importers._nextflow_values import FIELDS, is_null, parse
 from rotameter.profiler.live.redact import redact
 
-__all__ = ["ENERGY", "Attempt", "Link", "chain", "chain_runs", "link", "make", "settle"]
+__all__ = [
+    "ENERGY",
+    "KILLED",
+    "Attempt",
+    "Link",
+    "chain",
+    "chain_runs",
+    "echoes",
+    "link",
+    "make",
+    "settle",
+]
 
 _OUTCOMES = {
     "COMPLETED": "ok",
@@ -24,6 +35,8 @@ _OUTCOMES = {
 }
 _SIGNALS = 64
 _KILL = 128 + 9
+KILLED = "exit 137 (killed by signal 9) is taken as out of memory"
+"""What is said of attempts whose exit code tells no more."""
 _LIMIT_EXITS = frozenset((_KILL, 140, 143, None))
 _SLACK_NS = 2 * 10**9
 _NEAR_S, _NEAR_SHARE = 2.0, 0.01
@@ -53,6 +66,8 @@ class Attempt:
     """How long it ran and how long it took in all, where that is less."""
     crossing: Crossing | None = None
     """That the clocks changed while it ran; its times are on the clock of its submission."""
+    counted: bool = False
+    """Whether such a change would show: submission, end and duration are known."""
     file: str = ""
     line: int | None = None
 
@@ -136,6 +151,7 @@ def _set_times(made: Attempt, value: Mapping[str, Any]) -> None:
     made.local = made.zoned is False
     duration, wall = value.get("duration"), value.get("realtime")
     if made.local and submit is not None and end is not None and duration is not None:
+        made.counted = True
         by_ns = crossed(submit, end, duration)
         if by_ns:
             made.crossing = Crossing(submit, end, by_ns)
@@ -260,7 +276,27 @@ def _of_an_earlier_run(made: Attempt) -> None:
     made.row.update(dict.fromkeys((*gone, "io_kind")))
     made.samples = {k: v for k, v in made.samples.items() if k.endswith("vmem_bytes")}
     made.zoned = made.crossing = None
-    made.local = False
+    made.local = made.counted = False
+
+
+def echoes(runs: Sequence[tuple[Set[str], Set[str]]]) -> Iterator[set[str]]:
+    """Give the hashes of each run whose rows from its cache are the same work as other rows.
+
+    Parameters
+    ----------
+    runs : sequence of tuple
+        Of each run the hashes of what ran in it, and of what it had from its cache: of those a row
+        counts where no run here has the work, and only in the first run that has it.
+
+    Examples
+    --------
+    >>> [sorted(gone) for gone in echoes([({"a"}, {"b"}), (set(), {"a", "b"})])]
+    [[], ['a', 'b']]
+    """
+    known = {key for ran, _ in runs for key in ran}
+    for _, cached in runs:
+        yield known & cached
+        known |= cached
 
 
 # -- which rows are attempts of one task ------------------------------------------------------

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from rotameter.adapters.importers.times import binary_bytes, local_ns, number
 
-__all__ = ["FIELDS", "TEXTS", "Bad", "Seen", "is_null", "parse", "ungrouped"]
+__all__ = ["FIELDS", "LATEST_MS", "TEXTS", "Bad", "Seen", "is_null", "parse", "ungrouped"]
 
 FIELDS: dict[str, str] = {
     **dict.fromkeys(("task_id", "hash", "native_id", "status", "hostname"), "word"),
@@ -37,7 +37,8 @@ _STEP = re.compile(
 _UNIT_S = {"m": 60.0, "s": 1.0, "h": 3600.0, "d": 86400.0}
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)(?:[.,](\d+))?")
 _MAX_S = 1e10
-_MAX_MS = 7_258_118_400_000
+LATEST_MS = 7_258_118_400_000
+"""The year 2200: what is later is no time."""
 _INT = re.compile(r"-?\d{1,18}")
 _MARKS = re.compile("[.,]")
 _GROUPED = re.compile(
@@ -115,11 +116,11 @@ def _date(text: str) -> tuple[int, bool]:
     text = text.strip()
     if re.fullmatch(r"\d{9,14}(?:\.0+)?", text):
         ms = int(text.partition(".")[0])
-        if ms > _MAX_MS:
+        if ms > LATEST_MS:
             raise Bad(f"not a time: {text!r}")
         return ms * 10**6, True
     at, zoned = local_ns(text)
-    if not 0 <= at <= _MAX_MS * 10**6:
+    if not 0 <= at <= LATEST_MS * 10**6:
         raise Bad(f"not a time: {text[:40]!r}")
     return at, zoned
 

@@ -11,7 +11,21 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["by_start"]
+__all__ = ["by_start", "codes"]
+
+
+def codes(ids: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Give equal ids, unknown ones among them, equal numbers from 0 on.
+
+    Examples
+    --------
+    >>> codes(pa.chunked_array([["a", "b"], ["a", None]])).tolist()
+    [0, 1, 0, 2]
+    """
+    coded = pc.dictionary_encode(pc.fill_null(ids, "")).unify_dictionaries().combine_chunks()
+    coded = coded if isinstance(coded, pa.Array) else pa.concat_arrays(coded.chunks)
+    numbers: NDArray[np.int64] = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
 
 
 def by_start(
@@ -38,9 +52,7 @@ def by_start(
     [[2, 0], [1, 2]]
     """
     counted = counted & ~task_id.is_null().to_numpy()
-    coded = pc.dictionary_encode(pc.fill_null(task_id, "")).unify_dictionaries().combine_chunks()
-    coded = coded if isinstance(coded, pa.Array) else pa.concat_arrays(coded.chunks)
-    code = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    code = codes(task_id)
     often = np.bincount(code) > 1
     often[code[~counted]] = False
     rows = np.flatnonzero(often[code])

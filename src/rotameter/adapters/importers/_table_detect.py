@@ -120,7 +120,7 @@ class Settings:
         if self.mapping is not None:
             return self.mapping
         if shape.kind in NATIVE:
-            return known_mappings()[NATIVE[shape.kind][0]]
+            return known_mappings()[NATIVE[shape.kind]]
         for mapping in known_mappings().values():
             if mapping.knows(headers):
                 return mapping

@@ -165,6 +165,7 @@ def load_mapping(text: str) -> Mapping:
 
 def _checked(document: Any, where: str) -> Mapping:
     def wrong(what: str) -> UsageError:
+        """Make the refusal."""
         return UsageError(f"mapping {where}: {what}", hint="see the reference page of tables")
 
     if not isinstance(document, dict) or not isinstance(document.get("columns"), dict):

@@ -23,13 +23,13 @@ from rotameter.adapters.importers._table_cut import (
 )
 from rotameter.adapters.importers._table_ends import OPEN_END
 from rotameter.adapters.importers._table_names import words
-from rotameter.adapters.importers._table_pbs import PBS_LINE, PbsLog, pbs_more
+from rotameter.adapters.importers._table_pbs import PBS_LINE, pbs_more
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
     from rotameter.adapters.importers.inputs import InputFile
 
-__all__ = ["ENRICH", "NATIVE", "native_kind"]
+__all__ = ["ENRICH", "NATIVE", "READERS", "native_kind"]
 
 Record = dict[str, Any]
 Records = Iterator[tuple[int, Record]]
@@ -453,14 +453,16 @@ def _prefect_more(record: Record) -> Record:
     return record
 
 
-NATIVE: dict[str, tuple[str, Callable[[InputFile, Builder], Records]]] = {
-    "pbs": ("pbs", lambda file, build: PbsLog().read(file, build)),
-    "lsf": ("lsf", _lsf),
-    "sge": ("sge", _sge),
-    "qacct": ("sge", _qacct),
-    "condor": ("htcondor", _condor),
+NATIVE = {"pbs": "pbs", "lsf": "lsf", "sge": "sge", "qacct": "sge", "condor": "htcondor"}
+"""Kind of log → mapping."""
+
+READERS: dict[str, Callable[[InputFile, Builder], Records]] = {
+    "lsf": _lsf,
+    "sge": _sge,
+    "qacct": _qacct,
+    "condor": _condor,
 }
-"""Kind of log → (mapping, reader)."""
+"""Kind of log → reader of one file; those of PBS are read together, by a PbsLog."""
 
 ENRICH: dict[str, Callable[[Record], Record]] = {
     "pbs": pbs_more,

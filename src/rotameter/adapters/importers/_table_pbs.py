@@ -66,7 +66,8 @@ class PbsLog:
                 held = kind in _OVER and at_s is not None
                 if held and at_s is not None:
                     self._over[job] = at_s, _OVER[kind]
-                if held and at_s is not None and job in self._open and job not in begun | late:
+                new = job in self._open and job not in begun and job not in late
+                if held and at_s is not None and new:
                     late[job] = number, at_s, _OVER[kind]
                 else:
                     _merged(build)

@@ -12,19 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from rotameter.adapters.importers._table_attempts import codes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["TWICE", "Part", "told_by", "told_twice"]
+__all__ = ["APART", "TWICE", "Part", "told_by", "told_twice"]
 
 TWICE = "attempts that are told twice (the same id, and start or try) are counted once"
 """What is said of them; the Importer counts them."""
 
+APART = (
+    "attempts with the id and try of another that ended otherwise or elsewhere are kept beside it: "
+    "if a column tells them apart, add it to the id (--map id=ID+COLUMN)"
+)
+"""And of rows that could be told twice but differ."""
+
 _TOLD = {
     "airflow": "try", "prefect": "try", "ray": "try",
-    "pbs": "log", "lsf": "start", "htcondor": "start", "sge": "start",
+    "pbs": "log", "lsf": "start", "htcondor": "run", "sge": "start",
 }  # fmt: skip
 # Columns that tell the parts of a job array apart, without which these have one id and one start.
 _PARTS = {
@@ -33,8 +40,10 @@ _PARTS = {
     "airflow": frozenset(("run_id", "dag_run_id", "execution_date")),
 }
 _OPEN = ("running", "unknown")
+_TELLING = ("started_ns", "ended_ns", "outcome", "exit_code", "signal", "host", "wall_s", "cpu_s",
+            "peak_memory_bytes")  # fmt: skip
 _LOOKED = ("task_id", "attempt", "submitted_ns", "started_ns", "ended_ns", "outcome", "exit_code",
-           "signal")  # fmt: skip
+           "signal", "host", "wall_s", "cpu_s", "peak_memory_bytes")  # fmt: skip
 Row = dict[str, Any]
 
 
@@ -43,7 +52,8 @@ class Part:
     """Rows of one chunk: whether we number their attempts, and what tells these apart.
 
     ``told`` is ``try`` or ``start``, ``log`` for a log that has a record of the start and one of
-    the end, ``both`` for a table that says the number, or empty where equal rows are several.
+    the end, ``run`` where what still runs may have an earlier start than when it has ended,
+    ``both`` for a table that says the number, or empty where equal rows are several.
     """
 
     size: int
@@ -57,7 +67,7 @@ def told_by(mapping: str, headers: Iterable[str]) -> str:
     Examples
     --------
     >>> told_by("ray", ["task_id"]), told_by("htcondor", ["ClusterId"]), told_by("table", ["id"])
-    ('try', 'start', '')
+    ('try', 'run', '')
     >>> told_by("lsf", ["JOBID", "START_TIME"]), told_by("lsf", ["JOBID", "JOBINDEX"])
     ('', 'start')
     """
@@ -65,8 +75,8 @@ def told_by(mapping: str, headers: Iterable[str]) -> str:
     return _TOLD.get(mapping, "") if known else ""
 
 
-def told_twice(tasks: pa.Table, parts: Sequence[Part]) -> tuple[NDArray[np.bool_], int]:
-    """Find the rows to keep, and how many others are to be spoken of.
+def told_twice(tasks: pa.Table, parts: Sequence[Part]) -> tuple[NDArray[np.bool_], int, int]:
+    """Find the rows to keep, how many others are to be spoken of, and how many are kept apart.
 
     Of the rows of one attempt the one is kept that knows an end, then that which says more, then
     the last. A log's own record of a start beside that of the end is nothing to speak of.
@@ -77,16 +87,19 @@ def told_twice(tasks: pa.Table, parts: Sequence[Part]) -> tuple[NDArray[np.bool_
     ...                  "submitted_ns": pa.nulls(3, pa.int64()), "started_ns": [5, 5, 5],
     ...                  "ended_ns": pa.array([None, 9, None], pa.int64()),
     ...                  "outcome": ["running", "ok", "running"],
-    ...                  "exit_code": pa.nulls(3, pa.int64()), "signal": pa.nulls(3, pa.int64())})
-    >>> keep, spoken = told_twice(both, [Part(3, True, "start")])
-    >>> keep.tolist(), spoken
-    ([False, True, True], 1)
+    ...                  "exit_code": pa.nulls(3, pa.int64()), "signal": pa.nulls(3, pa.int64()),
+    ...                  "host": pa.nulls(3, pa.string()), "wall_s": pa.nulls(3, pa.float64()),
+    ...                  "cpu_s": pa.nulls(3, pa.float64()),
+    ...                  "peak_memory_bytes": pa.nulls(3, pa.int64())})
+    >>> keep, spoken, apart = told_twice(both, [Part(3, True, "start")])
+    >>> keep.tolist(), spoken, apart
+    ([False, True, True], 1, 0)
     """
     keep = np.ones(len(tasks), dtype=bool)
     told = np.repeat([one.told for one in parts], [one.size for one in parts])
     rows = np.flatnonzero((told != "") & _often(tasks["task_id"]))
     if not len(rows):
-        return keep, 0
+        return keep, 0, 0
     taken = tasks.take(pa.array(rows))
     said = sum(column.is_valid().to_numpy().astype(np.int64) for column in taken.columns)
     groups: dict[str, list[Row]] = {}
@@ -98,31 +111,92 @@ def told_twice(tasks: pa.Table, parts: Sequence[Part]) -> tuple[NDArray[np.bool_
         }
         if row["task_id"] is not None:
             groups.setdefault(row["task_id"], []).append(row)
-    spoken = 0
+    spoken = apart = 0
     for group in groups.values():
-        for row, loud in _others(group):
+        same = _attempts(group)
+        apart += sum(len(several) - 1 for several in same)
+        for row, loud in _others([rows for several in same for rows in several]):
             keep[row] = False
             spoken += loud
-    return keep, spoken
+    return keep, spoken, apart
 
 
 def _often(ids: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Say of each row whether its id comes more than once."""
-    coded = pc.dictionary_encode(pc.fill_null(ids, "")).unify_dictionaries().combine_chunks()
-    coded = coded if isinstance(coded, pa.Array) else pa.concat_arrays(coded.chunks)
-    code = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    code = codes(ids)
     return np.asarray(np.bincount(code)[code] > 1) if len(code) else np.zeros(0, dtype=bool)
 
 
-def _others(group: list[Row]) -> Iterator[tuple[int, bool]]:
-    """Give the rows of one task that are not kept, and whether that is to be said."""
-    if len(group) < 2:
-        return
+def _attempts(group: list[Row]) -> list[list[list[Row]]]:
+    """Put the rows of one task together that may tell of one attempt, and part what differs."""
     same: dict[tuple[Any, ...], list[Row]] = {}
     for row in group:
         same.setdefault(_key(row), []).append(row)
+    return [_unlike(rows) for rows in same.values()]
+
+
+def _unlike(rows: list[Row]) -> list[list[Row]]:
+    """Part rows of one id and try of which each knows an end, or its host, and another.
+
+    A batch system has one job of an id and start. In other tables the id may be a step's name, or
+    that of an array, without the column that tells its parts. What has not ended is one of those
+    that have.
+    """
+    if len(rows) < 2 or rows[0]["told"] not in ("try", "both"):
+        return [rows]
+    over = [row for row in rows if row["outcome"] not in _OPEN or row["ended_ns"] is not None]
+    found = _ends(over)
+    starts = {row["started_ns"] for row in over}
+    at: dict[str | None, list[Row]] = {}
+    for several in found:
+        for row in several:
+            at.setdefault(row["host"], several)
+    for row in rows:
+        if row["outcome"] not in _OPEN or row["ended_ns"] is not None:
+            continue
+        host = row["host"]
+        like = at.get(host, at.get(None))
+        if like is None and found and (host is None or row["started_ns"] not in starts):
+            like = found[0]
+        if like is None:
+            found.append(like := [])
+            at[host] = like
+            starts.add(row["started_ns"])
+        like.append(row)
+    return found
+
+
+def _ends(rows: list[Row]) -> list[list[Row]]:
+    """Put those together that tell nothing else; what one does not know is no difference."""
+    same: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        facts = tuple(None if row[c] in _OPEN else row[c] for c in _TELLING)
+        same.setdefault(facts, []).append(row)
+    known = [all(told[i] is not None for told in same) for i in range(len(_TELLING))]
+    alike: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], list[Row]]]] = {}
+    for told, several in same.items():
+        key = tuple(value for value, sure in zip(told, known, strict=True) if sure)
+        near = alike.setdefault(key, [])
+        fits = (of for other, of in near if not _differ(told, other))
+        like = next(fits, None)
+        if like is None:
+            near.append((told, several))
+        else:
+            like += several
+    return [several for near in alike.values() for _, several in near]
+
+
+def _differ(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    pairs = zip(one, other, strict=True)
+    return any(a is not None and b is not None and a != b for a, b in pairs)
+
+
+def _others(same: list[list[Row]]) -> Iterator[tuple[int, bool]]:
+    """Give the rows of one task that are not kept, and whether that is to be said."""
+    if sum(map(len, same)) < 2:
+        return
     kept = []
-    for rows in same.values():
+    for rows in same:
         best = max(rows, key=_worth)
         kept.append(best)
         for row in rows:
@@ -153,14 +227,16 @@ def _earlier(kept: list[Row]) -> Iterator[tuple[int, bool]]:
     over = {row["submitted_ns"] for row in kept if row["outcome"] not in _OPEN}
     last = max((row["started_ns"] for row in kept if row["started_ns"] is not None), default=None)
     for row in kept:
-        if row["told"] not in ("start", "log") or row["outcome"] not in _OPEN:
+        if row["told"] not in ("start", "run", "log") or row["outcome"] not in _OPEN:
             continue
         start = row["started_ns"]
         if start is None:
             if row["submitted_ns"] is not None and row["submitted_ns"] in begun | over:
                 yield row["row"], True
-        elif row["told"] == "log" and row["outcome"] == "running" and start < last:
-            yield row["row"], False  # begun anew without a word on its first run's end
+        elif row["told"] != "start" and row["outcome"] == "running" and start < last:
+            # Begun anew without a word on its first run's end. HTCondor tells of a job whose input
+            # is on its way when it was given a machine, and later when it began to run.
+            yield row["row"], row["told"] == "run"
 
 
 def _worth(row: Row) -> tuple[Any, ...]:

@@ -342,6 +342,7 @@ def durations(column: pa.Array, style: Style, unit: str | None, first_s: float =
     style = _styled(text, style)
 
     def one(value: str) -> float:
+        """Read one cell: a number, or a length of time."""
         if _NUMBER.fullmatch(value):
             return number_text(value, style) * factor
         return duration_text(value, style, first_s)

@@ -8,7 +8,7 @@ relative to the run's first instant.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,9 @@ from rotameter.profiler.schema import EVENT_KINDS, OUTCOMES, TABLES, arrow_schem
 from rotameter.profiler.trace import Trace
 from rotameter.profiler.view import short
 from rotameter.units import many
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Builder"]
 
@@ -117,6 +120,17 @@ class Builder:
     def replace(self, table: str, column: str, values: pa.Array) -> None:
         """Put other values into a column, one for each row of :meth:`gathered`."""
         self._tables[table] = [_put(self.gathered(table), column, values)]
+
+    def keep(self, table: str, kept: NDArray[np.bool_]) -> None:
+        """Keep some of a table's rows, in the order of :meth:`gathered`."""
+        self._tables[table] = [self.gathered(table).filter(pa.array(kept))]
+
+    def once(self, table: str) -> None:
+        """Keep one of rows that are equal throughout."""
+        rows = self.gathered(table)
+        if len(rows):
+            one_each = rows.group_by(rows.column_names, use_threads=False).aggregate([])
+            self._tables[table] = [one_each]
 
     def reject(self, source: str, line: int | None, reason: str) -> None:
         """Refuse one input record."""

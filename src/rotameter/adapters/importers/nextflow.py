@@ -15,7 +15,14 @@ from rotameter.adapters.importers._nextflow_commas import Commas
 from rotameter.adapters.importers._nextflow_end import End, watch
 from rotameter.adapters.importers._nextflow_lines import Header, Record, find_header, records
 from rotameter.adapters.importers._nextflow_part import Part, give_all
-from rotameter.adapters.importers._nextflow_rows import ENERGY, Attempt, chain_runs, link, make
+from rotameter.adapters.importers._nextflow_rows import (
+    ENERGY,
+    KILLED,
+    Attempt,
+    chain_runs,
+    link,
+    make,
+)
 from rotameter.adapters.importers._nextflow_values import Seen, is_null
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
@@ -197,6 +204,7 @@ class Importer:
             self._zoned = made.zoned
         if made.zoned != self._zoned:
             made.row.update(submitted_ns=None, started_ns=None, ended_ns=None)
+            made.local, made.crossing, made.counted = False, None, False
             kind = "local" if self._zoned else "epoch"
             build.warn(f"{kind} times among others cannot be compared with them: left out")
         elif not made.zoned:
@@ -267,7 +275,4 @@ def _say(header: Header, counts: Counter[str], build: Builder) -> None:
             "peaks are kept, as what the tasks need; no sum holds them"
         )
     if killed:
-        build.note(
-            f"exit 137 (killed by signal 9) is taken as out of memory: {killed:,} of "
-            f"{many(every, 'attempt')}"
-        )
+        build.note(f"{KILLED}: {killed:,} of {many(every, 'attempt')}")

@@ -205,7 +205,7 @@ def _name(file: str, row: Mapping[str, Any], record: Mapping[str, Any]) -> str:
         return clean(file)
     if not cards:
         # A column of other programs, which put the benchmarks of several jobs into one table.
-        many_jobs = "rule" in record and row["group"] is not None
+        many_jobs = "rule" in record
         return redact(f"{row['group']}[{clean(file)}]"[:400]) if many_jobs else clean(file)
     said = ",".join(f"{k}={v}" for k, v in sorted(cards.items()))
     return redact(f"{row['group']}[{said}]"[:400])

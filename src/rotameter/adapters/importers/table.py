@@ -29,7 +29,7 @@ from rotameter.adapters.importers._table_detect import (
 )
 from rotameter.adapters.importers._table_guard import mostly_ours, unguarded
 from rotameter.adapters.importers._table_mapping import known_mappings
-from rotameter.adapters.importers._table_native import ENRICH, NATIVE
+from rotameter.adapters.importers._table_native import ENRICH, NATIVE, READERS
 from rotameter.adapters.importers._table_pbs import PbsLog
 from rotameter.adapters.importers._table_rows import (
     Chunk,
@@ -40,7 +40,7 @@ from rotameter.adapters.importers._table_rows import (
 )
 from rotameter.adapters.importers._table_secrets import safe_name
 from rotameter.adapters.importers._table_totals import NO_TASK, Totals
-from rotameter.adapters.importers._table_twice import TWICE, Part, told_by, told_twice
+from rotameter.adapters.importers._table_twice import APART, TWICE, Part, told_by, told_twice
 from rotameter.adapters.importers._table_values import Style
 from rotameter.errors import BadInput, UsageError
 from rotameter.profiler.live.redact import redact
@@ -120,7 +120,9 @@ class Importer:
         tasks = build.gathered("tasks") if any(part.told for part in self._parts) else None
         if tasks is None or len(tasks) != sum(part.size for part in self._parts):
             return
-        keep, spoken = told_twice(tasks, self._parts)
+        keep, spoken, apart = told_twice(tasks, self._parts)
+        if apart:
+            build.warn(APART, apart)
         lost = len(keep) - int(keep.sum())
         if not lost:
             return
@@ -134,12 +136,8 @@ class Importer:
             again.to_numpy() & counted, 1, tasks["attempt"].to_numpy()
         )  # those that are several yet get their numbers by start
         build.replace("tasks", "attempt", pa.array(attempts, pa.int64()))
-        build._tables["tasks"] = [build.gathered("tasks").filter(pa.array(keep))]
-        pairs = build.gathered("deps")
-        if len(pairs):
-            build._tables["deps"] = [
-                pairs.group_by(pairs.column_names, use_threads=False).aggregate([])
-            ]
+        build.keep("tasks", keep)
+        build.once("deps")
         ends = np.cumsum([part.size for part in self._parts])
         self._parts = [
             Part(int(keep[end - part.size : end].sum()), part.counted, part.told)
@@ -225,6 +223,7 @@ class Importer:
         self, file: InputFile, build: Builder, settings: Settings, shape: Shape
     ) -> Iterator[Chunk]:
         def reject(line: int | None, reason: str) -> None:
+            """Refuse a line of this file."""
             build.records_in += 1
             build.reject(file.name, line, reason)
 
@@ -234,8 +233,8 @@ class Importer:
             return records_to_chunks(json_records(file, reject))
         if shape.kind == "pbs":
             return records_to_chunks(self._pbs.read(file, build))
-        if shape.kind in NATIVE:
-            return records_to_chunks(NATIVE[shape.kind][1](file, build))
+        if shape.kind in READERS:
+            return records_to_chunks(READERS[shape.kind](file, build))
         return delimited(file, shape.delimiter or ",", reject, settings.columns, build.warn)
 
     def _own(

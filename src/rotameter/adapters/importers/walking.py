@@ -11,7 +11,7 @@ from pathlib import Path
 from rotameter.errors import BadInput
 from rotameter.units import many
 
-__all__ = ["Unread", "entries", "files_below", "matching", "readable"]
+__all__ = ["Unread", "entries", "files_below", "is_file", "is_folder", "matching", "readable"]
 
 _SHOWN = 3
 
@@ -65,6 +65,24 @@ def entries(folder: Path | str, unread: Unread) -> list[os.DirEntry[str]]:
     except OSError as error:
         unread.add(folder, error.strerror)
         return []
+
+
+def is_folder(path: Path, unread: Unread) -> bool:
+    """Say whether a path is a folder; one that cannot be looked at is noted, and is none."""
+    try:
+        return path.is_dir()
+    except OSError as error:
+        unread.add(path, error.strerror)
+        return False
+
+
+def is_file(path: Path, unread: Unread) -> bool:
+    """Say whether a path is a file, as :func:`is_folder` does."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        unread.add(path, error.strerror)
+        return False
 
 
 def files_below(folder: Path, unread: Unread, skip: Iterable[str] = ()) -> Iterator[Path]:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.importers._nextflow_rows import Attempt, settle
+from rotameter.adapters.importers._nextflow_rows import KILLED, Attempt, settle
+from rotameter.adapters.importers.walking import Unread, is_folder
 from rotameter.adapters.joining import _nextflow_work
 from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
-    from rotameter.adapters.importers.walking import Unread
     from rotameter.adapters.joining._nextflow_log import Task
 
 __all__ = ["place_of", "places", "with_exits"]
@@ -21,12 +21,16 @@ _PLACES = 8
 _SIGNALLED = 128
 
 
-def places(work: Path | None, workdirs: Iterable[str | None]) -> list[Path]:
+def places(work: Path | None, workdirs: Iterable[str | None], unread: Unread) -> list[Path]:
     """Give the folders that hold work folders: the run's own, and those that records name."""
     found = [work] if work else []
+    seen = set(found)
     for workdir in workdirs:
         place = Path(workdir).parent.parent if workdir else None
-        if place is not None and place not in found and len(found) < _PLACES and place.is_dir():
+        if place is None or place in seen or len(found) >= _PLACES:
+            continue
+        seen.add(place)
+        if is_folder(place, unread):
             found.append(place)
     return found
 
@@ -67,7 +71,4 @@ def with_exits(
             "Nextflow did not see it"
         )
     if killed:
-        build.note(
-            f"exit 137 (killed by signal 9) is taken as out of memory: {many(killed, 'attempt')} "
-            "whose end Nextflow did not see"
-        )
+        build.note(f"{KILLED}: {many(killed, 'attempt')} whose end Nextflow did not see")

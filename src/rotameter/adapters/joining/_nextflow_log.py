@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from rotameter.adapters.importers._nextflow_values import LATEST_MS
 from rotameter.adapters.importers.times import local_ns
 
 __all__ = ["Log", "Stamp", "Task", "read"]
@@ -141,6 +142,8 @@ def _stamp(log: Log, line: str) -> Stamp | None:
     turns = 0 if log.last is None else log.last[0]
     if log.last is not None and log.last[1] - month > 6:
         turns += 1
+    elif log.last is not None and month - log.last[1] > 6 and turns:
+        turns -= 1  # a line of the old year behind one of the new
     made = (turns, month, day, (((hour * 60 + minute) * 60 + second) * 1000 + ms) * 10**6)
     log.first, log.last = log.first or made, made
     return made
@@ -168,8 +171,10 @@ def _done(log: Log, match: re.Match[str], line: str) -> None:
     task.workdir, task.status, task.exit = match["dir"], match["status"], match["exit"]
     task.native_id = match["job"] or task.native_id
     task.batch, task.done = task.native_id is not None, _stamp(log, line)
-    if match["started"] and len(match["started"]) < 15:
-        task.started_ms = int(match["started"])
+    started = match["started"]
+    if started and len(started) < 15 and int(started) <= LATEST_MS:
+        task.started_ms = int(started)
     if match["exited"]:
         with contextlib.suppress(ValueError):
-            task.exited_ns = local_ns(match["exited"])[0]
+            exited_ns = local_ns(match["exited"])[0]
+            task.exited_ns = exited_ns if 0 <= exited_ns <= LATEST_MS * 10**6 else None

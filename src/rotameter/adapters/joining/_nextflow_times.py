@@ -9,46 +9,96 @@ from __future__ import annotations
 from calendar import timegm
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.adapters.importers._nextflow_clock import Steady, say
+from rotameter.adapters.importers._nextflow_clock import NEVER
 from rotameter.adapters.importers._nextflow_rows import Attempt
+from rotameter.adapters.importers._nextflow_steady import Steady, on_one_clock
+from rotameter.adapters.importers._nextflow_values import LATEST_MS
 from rotameter.adapters.joining._nextflow_log import Log, Stamp, Task
 from rotameter.adapters.joining._nextflow_slurm import job_of
 from rotameter.adapters.joining.merging import offset_between
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from rotameter.adapters.importers.building import Builder
     from rotameter.adapters.joining.merging import Joined, Ledger
     from rotameter.adapters.joining.slurm_side import Slurm
 
-__all__ = ["at_ns", "in_order", "on_one_clock", "with_starts", "with_times"]
+__all__ = [
+    "at_ns",
+    "in_order",
+    "jobs_on_one_clock",
+    "traces_on_one_clock",
+    "with_starts",
+    "with_times",
+]
 
 _COLUMNS = ("submitted_ns", "started_ns", "ended_ns")
 _ANY_YEAR = 2000  # a leap year
 _MS = 10**6
 
 
-def on_one_clock(runs: Sequence[Sequence[Attempt]], build: Builder) -> None:
+class _Trace:
+    """The attempts of one trace, for :func:`on_one_clock`."""
+
+    def __init__(self, rows: Sequence[Attempt]) -> None:
+        self._rows = rows
+        self.local = any(made.local for made in rows)
+        self.crossings = [(at, a.crossing) for at, a in enumerate(rows) if a.crossing is not None]
+
+    def keys(self) -> NDArray[np.int64]:
+        """Give the first time that is known of each row."""
+        times = [[a.row[c] for c in _COLUMNS if a.row[c] is not None] for a in self._rows]
+        return np.array([one[0] if one else NEVER for one in times], np.int64)
+
+    def ends(self) -> NDArray[np.int64]:
+        """Give when each row ended."""
+        ends = (a.row["ended_ns"] for a in self._rows)
+        return np.array([NEVER if end is None else end for end in ends], np.int64)
+
+    def counted(self) -> NDArray[np.bool_]:
+        """Say of each row whether a change of the clocks would show in its duration."""
+        return np.array([a.counted for a in self._rows], dtype=bool)
+
+    def name(self, row: int) -> str | None:
+        """Give the name of a row in the trace."""
+        name: str | None = self._rows[row].row["task_id"]
+        return name
+
+    def shift(self, by_ns: NDArray[np.int64]) -> None:
+        """Take something off the times of each row, in place."""
+        for made, by in zip(self._rows, by_ns.tolist(), strict=True):
+            _back(made.row, by)
+
+
+def _back(row: dict[str, Any], by_ns: int) -> None:
+    for column in _COLUMNS:
+        if row.get(column) is not None:
+            row[column] -= by_ns
+
+
+def traces_on_one_clock(runs: Sequence[Sequence[Attempt]], build: Builder) -> Steady | None:
     """Put the times of all attempts on the clock before the first change, in place."""
-    first = next((a for rows in runs for a in rows if a.crossing is not None), None)
-    if first is None:
+    return on_one_clock([_Trace(rows) for rows in runs], build)
+
+
+def jobs_on_one_clock(slurm: Slurm, steady: Steady | None) -> None:
+    """Put local times of Slurm's jobs there, too: an end is on the clock of its start."""
+    if steady is None or not slurm.local:
         return
-    steady = Steady()
-    local = [rows for rows in runs if any(a.local for a in rows)]
-    for number, rows in enumerate(local):
-        times = (next((a.row[c] for c in _COLUMNS if a.row[c] is not None), -1) for a in rows)
-        crossings = ((at, a.crossing) for at, a in enumerate(rows) if a.crossing is not None)
-        steady.add(number, np.fromiter(times, np.int64, len(rows)), crossings)
-    say(steady.count, first.row["task_id"], build)
-    for number, rows in enumerate(local):
-        for made, by_ns in zip(rows, steady.shifts(number).tolist(), strict=True):
-            for column in _COLUMNS:
-                if made.row[column] is not None:
-                    made.row[column] -= by_ns
+    for rows in slurm.jobs.values():
+        for row in rows:
+            for columns in (("submitted_ns", "ready_ns"), ("started_ns", "ended_ns")):
+                first = next((row[c] for c in columns if row.get(c) is not None), None)
+                by_ns = 0 if first is None else int(steady.ahead(np.array([first]))[0])
+                for column in columns:
+                    if row.get(column) is not None:
+                        row[column] -= by_ns
 
 
 def in_order(logs: Iterable[Log]) -> None:
@@ -77,18 +127,32 @@ def at_ns(stamp: Stamp, year: int) -> int:
     (5, 86400)
     """
     turn, month, day, ns = stamp
-    return timegm((year + turn, month, day, 0, 0, 0)) * 10**9 + ns
+    return timegm((max(MINYEAR, min(year + turn, MAXYEAR)), month, day, 0, 0, 0)) * 10**9 + ns
 
 
 @dataclass
 class _Clock:
-    """The log's clock: its first year, and what it is ahead of the clock of the table."""
+    """The log's clock: its first year, and what it is ahead of the clock of the table.
+
+    ``steady`` is the table's, where the clocks changed: the log's did as well.
+    """
 
     year: int
     ahead_ns: int
+    steady: Steady | None = None
 
     def place(self, stamp: Stamp | None) -> int | None:
-        return None if stamp is None else at_ns(stamp, self.year) - self.ahead_ns
+        """Give a time of the log on the table's clock; None if it is none, or no time."""
+        if stamp is None:
+            return None
+        at = _steady_ns(stamp, self.year, self.steady) - self.ahead_ns
+        return at if abs(at) <= LATEST_MS * _MS else None
+
+
+def _steady_ns(stamp: Stamp, year: int, steady: Steady | None) -> int:
+    """Give a time of the log by the clock before the first change."""
+    at = at_ns(stamp, year)
+    return at if steady is None else at - int(steady.ahead(np.array([at], np.int64))[0])
 
 
 Pairs = list[tuple[Stamp, int]]
@@ -102,6 +166,7 @@ def with_times(
     ledger: Ledger,
     zone_ns: int | None,
     given_s: float | None,
+    steady: Steady | None = None,
 ) -> float | None:
     """Time the attempts that only the log has; give the zone to build the table with.
 
@@ -117,6 +182,8 @@ def with_times(
         Zone of the trace's local times, as the log tells it.
     given_s : float, optional
         Zone that the user gave.
+    steady : Steady, optional
+        The clock of the traces' local times, where it changed.
     """
     new = [a for a in attempts if a.file.startswith(".nextflow")]
     if not new:
@@ -129,7 +196,7 @@ def with_times(
     clock: _Clock | None = None
     shift: int | None = zone_ns if build.local else 0  # of times since the epoch
     if timed:
-        clock = _clock(traced)
+        clock = _clock(traced, steady)
     elif epoch or begun:
         clock = _of_the_epoch(epoch, begun, ledger, given_s)
     elif slurm.jobs:
@@ -184,12 +251,12 @@ def _of_the_epoch(
     return clock
 
 
-def _clock(pairs: Pairs) -> _Clock | None:
+def _clock(pairs: Pairs, steady: Steady | None = None) -> _Clock | None:
     year = _year(pairs)
     if year is None:
         return None
-    ahead = offset_between((at_ns(stamp, year), at) for stamp, at in pairs)
-    return None if ahead is None else _Clock(year, ahead)
+    ahead = offset_between((_steady_ns(stamp, year, steady), at) for stamp, at in pairs)
+    return None if ahead is None else _Clock(year, ahead, steady)
 
 
 def _year(pairs: Pairs) -> int | None:

@@ -91,6 +91,7 @@ class _Finder:
                 self._by_path[os.path.relpath(path, root)] = job
 
     def job(self, name: str, found: Mapping[str, Any]) -> Job | None:
+        """Find the job that a benchmark is of, each once."""
         job = self._by_path.get(os.path.normpath(name)) or self._named(name, found)
         if job is None or id(job) in self._used:
             return None

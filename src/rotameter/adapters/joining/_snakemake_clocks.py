@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.importers._nextflow_clock import whole_hours
-from rotameter.adapters.joining.merging import offset_between
+from rotameter.adapters.importers._clock_changes import may_change, whole_hours
+from rotameter.adapters.joining.merging import FURTHEST_NS, QUARTER_NS, offset_between
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from rotameter.adapters.joining._snakemake_metadata import Job as Record
     from rotameter.adapters.joining.merging import Joined, Ledger
 
-__all__ = ["clocks", "older_start", "span"]
+__all__ = ["LATE_NS", "clocks", "older_start", "span"]
 
 _LOCAL = ("submitted_ns", "started_ns", "ended_ns")
-_LATE_NS = 10 * 10**9
+LATE_NS = 10 * 10**9
+"""By how much a log may show an end late, or a record last longer than its job."""
 _START_NS = 120 * 10**9
-_QUARTER_NS = 900 * 10**9
 _HOUR_NS = 3600 * 10**9
 _AGREE = 0.9
 _CHANGED = (
@@ -150,32 +150,50 @@ def older_start(one: Record, lasted_ns: int | None) -> bool:
     """Say whether a record lasts longer than its attempt: it has the start of an earlier run."""
     if one.started_ns is None or one.ended_ns is None or lasted_ns is None:
         return False
-    return one.ended_ns - one.started_ns > lasted_ns + _LATE_NS
+    return one.ended_ns - one.started_ns > lasted_ns + LATE_NS
+
+
+def _set_back(one: Record, begun_ns: int, lasted_ns: int) -> bool:
+    """Say whether a record may last longer than its attempt as the clocks were set back in it."""
+    if one.started_ns is None or one.ended_ns is None:
+        return False
+    off = one.ended_ns - one.started_ns - lasted_ns - _HOUR_NS
+    return abs(off) <= LATE_NS and may_change(begun_ns, begun_ns + lasted_ns + _HOUR_NS)
 
 
 def _marks(pairs: Sequence[tuple[Record, Job]]) -> Iterator[Mark]:
     """Give what tells the zone at a time: starts, and ends right after the output's last change."""
     for one, job in pairs:
         begun, end = span(job)
-        sides = ((begun, one.started_ns, _START_NS), (end, one.ended_ns, _LATE_NS))
+        start = one.started_ns
+        lasted = None if begun is None or end is None else end - begun
+        if begun is not None and lasted is not None and older_start(one, lasted):
+            start = start if _set_back(one, begun, lasted) else None
+        sides = ((begun, start, _START_NS), (end, one.ended_ns, LATE_NS))
         for at_end, (local, reference, slack) in enumerate(sides):
             if local is None or reference is None:
                 continue
-            ahead = round((local - reference) / _QUARTER_NS) * _QUARTER_NS
-            if abs(local - reference - ahead) <= slack:
+            ahead = round((local - reference) / QUARTER_NS) * QUARTER_NS
+            if abs(local - reference - ahead) <= slack and abs(ahead) <= FURTHEST_NS:
                 yield Mark(local, ahead, job.number, bool(at_end))
 
 
 def _changed(marks: Sequence[Mark]) -> Zone | None:
     """Find the change of the clocks that the marks show; None if one zone explains them as well.
 
+    Or if there is no night between them in which clocks are changed: what is an hour off then is
+    the start of an earlier run.
+
     Examples
     --------
-    >>> hour = 3600 * 10**9
-    >>> zone = _changed([Mark(hour, hour), Mark(4 * hour, 2 * hour)])
-    >>> zone.at_ns // hour, zone.ahead(2 * hour, 9) // hour, zone.ahead(3 * hour, 9) // hour
-    (3, 1, 2)
-    >>> _changed([Mark(hour, hour), Mark(4 * hour, hour)]) is None
+    >>> hour, night = 3600 * 10**9, 1_774_742_400 * 10**9  # 29 March 2026
+    >>> zone = _changed([Mark(night + hour, hour), Mark(night + 4 * hour, 2 * hour)])
+    >>> [(at - night) // hour for at in (zone.at_ns, night + zone.ahead(night + 3 * hour, 9))]
+    [3, 2]
+    >>> _changed([Mark(night + hour, hour), Mark(night + 4 * hour, hour)]) is None
+    True
+    >>> day = night + 24 * hour
+    >>> _changed([Mark(day + 9 * hour, hour), Mark(day + 12 * hour, 2 * hour)]) is None
     True
     """
     order = sorted(marks, key=lambda mark: mark.local_ns - mark.ahead_ns)
@@ -197,8 +215,9 @@ def _changed(marks: Sequence[Mark]) -> Zone | None:
     behind = [mark for mark in order[place:] if mark.ahead_ns == second]
     then = min(mark.local_ns for mark in behind)
     ahead = second > first
-    hours = whole_hours(last + _HOUR_NS, then) if ahead else whole_hours(last, then + _HOUR_NS)
-    if not hours:
+    low, high = (last + _HOUR_NS, then) if ahead else (last, then + _HOUR_NS)
+    hours = whole_hours(low, high, second - first)
+    if not hours or not may_change(low, high):
         return None
     shown = {(m.number, m.end): m.ahead_ns for m in order if m.ahead_ns in (first, second)}
     return Zone(first, second, hours[0], min(mark.number for mark in behind) + 1, shown)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.importers._snakemake_rows import requests
 from rotameter.adapters.joining import _snakemake_log, _snakemake_metadata
-from rotameter.adapters.joining._snakemake_clocks import clocks, older_start, span
+from rotameter.adapters.joining._snakemake_clocks import LATE_NS, clocks, older_start, span
 from rotameter.adapters.joining.merging import Joined, Ledger, lost
 from rotameter.profiler.live.redact import redact
 
@@ -23,7 +23,6 @@ _NEAR_NS = 120 * 10**9
 _SECONDS_NS = 3 * 10**9
 _WHOLE_NS = 2 * 10**9
 """What a log's whole seconds may be off: it shows a job shortly before or after its start."""
-_LATE_NS = 10 * 10**9
 _LAG_NS = 60 * 10**9
 _KILL = 9
 
@@ -167,7 +166,7 @@ def _same(one: _snakemake_metadata.Job, job: Job) -> bool:
     be that of an earlier run: Snakemake keeps it for rules with ``run:``.
     """
     begun, end = span(job)
-    if one.ended_ns is not None and end is not None and one.ended_ns > end + _LATE_NS:
+    if one.ended_ns is not None and end is not None and one.ended_ns > end + LATE_NS:
         return False
     if one.ended_ns is not None and begun is not None and one.ended_ns >= begun - _WHOLE_NS:
         return end is not None or one.started_ns is None or one.started_ns <= begun + _NEAR_NS

@@ -169,6 +169,7 @@ class _Reader:
             self._banner(line)
 
     def close(self) -> Log:
+        """End what is open; give what was read."""
         self._begin(None)
         for one in self._open.values():
             self.log.attempts.append(one)

@@ -62,6 +62,7 @@ def _records(folder: Path, unread: Unread) -> Iterator[tuple[str, Path]]:
     count = 0
 
     def said(error: OSError) -> None:
+        """Note what cannot be looked into, unless it is gone."""
         if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
             unread.add(str(error.filename), error.strerror)
 

@@ -12,11 +12,20 @@ from rotameter.units import many
 if TYPE_CHECKING:
     from rotameter.adapters.importers.building import Builder
 
-__all__ = ["Joined", "Ledger", "known_zone", "lost", "offset_between"]
+__all__ = [
+    "FURTHEST_NS",
+    "QUARTER_NS",
+    "Joined",
+    "Ledger",
+    "known_zone",
+    "lost",
+    "offset_between",
+]
 
-_QUARTER_NS = 900 * 10**9
+QUARTER_NS = 900 * 10**9
+"""All zones lie whole quarters of an hour apart."""
 _NEAR_NS = 120 * 10**9
-_FURTHEST = 15 * 4
+FURTHEST_NS = 60 * QUARTER_NS
 _LOST = frozenset(("failed", "oom", "timeout", "preempted", "worker_lost", "cancelled"))
 _PRECISE = frozenset(("oom", "timeout", "preempted", "worker_lost", "cancelled"))
 _NAMES = frozenset(("host", "queue", "account", "user", "exit_code"))
@@ -234,13 +243,13 @@ def offset_between(pairs: Iterable[tuple[int | None, int | None]]) -> int | None
     for local, reference in pairs:
         if local is None or reference is None:
             continue
-        quarters = round((local - reference) / _QUARTER_NS)
-        near = abs(local - reference - quarters * _QUARTER_NS) <= _NEAR_NS
-        if near and abs(quarters) <= _FURTHEST:  # else it is not the same event
+        quarters = round((local - reference) / QUARTER_NS)
+        near = abs(local - reference - quarters * QUARTER_NS) <= _NEAR_NS
+        if near and abs(quarters * QUARTER_NS) <= FURTHEST_NS:  # else it is not the same event
             found[quarters] += 1
     if not found:
         return None
     quarters, agree = min(found.items(), key=lambda item: (-item[1], abs(item[0])))
     if agree < 0.8 * found.total():
         return None
-    return quarters * _QUARTER_NS
+    return quarters * QUARTER_NS

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.importers._nextflow_lines import find_header
 from rotameter.adapters.importers._nextflow_part import say_echoes, say_runs
-from rotameter.adapters.importers._nextflow_rows import Attempt, make
+from rotameter.adapters.importers._nextflow_rows import Attempt, echoes, make
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.nextflow import Importer
-from rotameter.adapters.importers.walking import Unread
+from rotameter.adapters.importers.walking import Unread, is_file, is_folder
 from rotameter.adapters.joining import _nextflow_log, _nextflow_work, leftover
 from rotameter.adapters.joining._nextflow_exits import place_of, places, with_exits
 from rotameter.adapters.joining._nextflow_slurm import belong, with_slurm
 from rotameter.adapters.joining._nextflow_times import (
     in_order,
-    on_one_clock,
+    jobs_on_one_clock,
+    traces_on_one_clock,
     with_starts,
     with_times,
 )
@@ -69,9 +70,10 @@ def find(path: Path) -> Folder | None:
         names = sorted(os.listdir(path))
     except OSError:
         return None
-    found.logs = [path / n for n in names if _LOG.fullmatch(n) and (path / n).is_file()]
-    found.work = path / "work" if (path / "work").is_dir() else None
-    marked = bool(found.logs) or (path / ".nextflow").is_dir()
+    logs = sorted((n for n in names if _LOG.fullmatch(n)), key=_age)
+    found.logs = [path / n for n in logs if is_file(path / n, found.unread)]
+    found.work = path / "work" if is_folder(path / "work", found.unread) else None
+    marked = bool(found.logs) or is_folder(path / ".nextflow", found.unread)
     importer = Importer()
     for file in islice(
         walk(path, found.unread, depth=6 if marked else 2), None if marked else _UNMARKED
@@ -90,6 +92,18 @@ def find(path: Path) -> Folder | None:
     return found if found.traces and _has_slurm(found) else None
 
 
+def _age(name: str) -> int:
+    """Give the place of a log among its likes, the newest first.
+
+    Examples
+    --------
+    >>> sorted([".nextflow.log.10", ".nextflow.log.2", ".nextflow.log"], key=_age)
+    ['.nextflow.log', '.nextflow.log.2', '.nextflow.log.10']
+    """
+    number = name.rpartition(".")[2]
+    return int(number) if number.isdigit() else 0
+
+
 def _is_trace(importer: Importer, head: Head, marked: bool) -> bool:
     """Say whether a file is a trace; in a run's folder, one that has no ``task_id`` is too.
 
@@ -106,8 +120,11 @@ def _is_trace(importer: Importer, head: Head, marked: bool) -> bool:
 def _has_slurm(found: Folder) -> bool:
     """Say whether Slurm's accounting beside the traces is of the same jobs."""
     probe, ledger = Builder("nextflow", "nextflow"), Ledger()
-    attempts = [made for rows in _traces(found, Importer(), probe, ledger) for made in rows]
+    runs = _traces(found, Importer(), probe, ledger)
+    steady = traces_on_one_clock(runs, probe)
+    attempts = [made for rows in runs for made in rows]
     slurm = read_sacct(found.path, found.others, probe, ledger)
+    jobs_on_one_clock(slurm, steady)
     return belong(attempts, slurm, probe)
 
 
@@ -116,6 +133,8 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     build, ledger = Builder("nextflow", "nextflow"), Ledger()
     importer = Importer()
     runs = _traces(folder, importer, build, ledger)
+    steady = traces_on_one_clock(runs, build)
+    runs = _without_echoes(runs, build)
     logs = [(path, _read_log(path, build)) for path in folder.logs]
     known = {made.hash for rows in runs for made in rows if made.hash}
     traced = sum(map(len, runs))
@@ -124,11 +143,12 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
     attempts = [made for rows in runs for made in rows]
     tasks = _merge_logs(logs)
     slurm = read_sacct(folder.path, folder.others, build, ledger)
+    jobs_on_one_clock(slurm, steady)
     zone = _zone(attempts, tasks, build, ledger)
     told = logs[0][1].tasks if folder.traces and logs else tasks
-    given = with_times(attempts, told, slurm, build, ledger, zone, utc_offset_s)
+    given = with_times(attempts, told, slurm, build, ledger, zone, utc_offset_s, steady)
     workdirs = [made.workdir for made in attempts] + [task.workdir for task in tasks.values()]
-    where = places(folder.work, workdirs)
+    where = places(folder.work, workdirs, folder.unread)
     with_exits(attempts, tasks, where, folder.unread, build)
     importer.number(runs)
     if not attempts and not build.records_in:
@@ -170,7 +190,7 @@ def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
 def _traces(
     folder: Folder, importer: Importer, build: Builder, ledger: Ledger
 ) -> list[list[Attempt]]:
-    """Give the attempts of each trace, none of them twice."""
+    """Give the attempts of each trace."""
     found: list[list[Attempt]] = []
     troubles: list[str] = []
     for file, name in folder.traces:
@@ -185,18 +205,20 @@ def _traces(
     found = [rows for rows in found if rows]
     ledger.records["trace"] += sum(map(len, found))
     say_runs(len(found), "folder", build)
-    on_one_clock(found, build)
-    return _without_echoes(found, build)
+    return found
 
 
 def _without_echoes(runs: list[list[Attempt]], build: Builder) -> list[list[Attempt]]:
     """Leave out cached rows whose own run is there too: the same work, told twice."""
-    known = {a.hash for rows in runs for a in rows if a.hash and a.row["outcome"] != "cached"}
-    kept: list[list[Attempt]] = []
-    for rows in runs:
-        own = [a for a in rows if a.row["outcome"] != "cached" or a.hash not in known]
-        known |= {a.hash for a in own if a.hash}  # of what is only cached, one row
-        kept.append(own)
+    hashes: list[tuple[set[str], set[str]]] = [(set(), set()) for _ in runs]
+    for rows, (ran, cached) in zip(runs, hashes, strict=True):
+        for made in rows:
+            if made.hash:
+                (cached if made.row["outcome"] == "cached" else ran).add(made.hash)
+    kept = [
+        [a for a in rows if a.row["outcome"] != "cached" or a.hash not in gone]
+        for rows, gone in zip(runs, echoes(hashes), strict=True)
+    ]
     say_echoes(sum(map(len, runs)) - sum(map(len, kept)), build)
     return kept
 

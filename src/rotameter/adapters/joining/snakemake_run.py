@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import InputFile
 from rotameter.adapters.importers.snakemake import Importer
-from rotameter.adapters.importers.walking import Unread
+from rotameter.adapters.importers.walking import Unread, is_folder
 from rotameter.adapters.joining import _snakemake_log, _snakemake_metadata, leftover
 from rotameter.adapters.joining._snakemake_benchmarks import with_benchmarks
 from rotameter.adapters.joining._snakemake_jobs import (
@@ -52,10 +52,9 @@ class Folder:
 
 def find(path: Path) -> Folder | None:
     """Look for a Snakemake run in a folder; None if there is none."""
-    own = path / ".snakemake"
-    if not own.is_dir():
+    found = Folder(path, own := path / ".snakemake")
+    if not is_folder(own, found.unread):
         return None
-    found = Folder(path, own)
     found.logs = sorted(
         p for p in walk(own / "log", found.unread, depth=0) if p.name.endswith(".log")
     )
