@@ -14,6 +14,7 @@ __all__ = [
     "format_number",
     "format_seconds",
     "many",
+    "next_whole",
     "parse_bytes",
     "parse_seconds",
 ]
@@ -211,6 +212,17 @@ def parse_bytes(text: str | float) -> int:
     if isinstance(number, str) and number.lstrip("+").isdigit():
         return int(number) * int(factor)
     return round(value)
+
+
+def next_whole(number: float) -> int:
+    """Give the next whole number; what lies in the last digits of a float is not above one.
+
+    Examples
+    --------
+    >>> next_whole(1.1 * 3e9), next_whole(2.1), next_whole(2.0)
+    (3300000000, 3, 2)
+    """
+    return math.ceil(number - 4 * math.ulp(number))
 
 
 def parse_seconds(text: str | float) -> float:

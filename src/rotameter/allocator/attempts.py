@@ -150,9 +150,11 @@ def _once(seen: View, ran: Mask, cached: Mask, need: Floats) -> Codes:
     known = set(seen.task[ran].tolist())
     runs = seen.tasks["run_id"].to_pylist()
 
-    def execution(row: int) -> tuple[str, int, float] | None:
-        run = runs[row]
-        return None if run is None else (run, int(seen.group[row]), float(need[row]))
+    def execution(row: int) -> tuple[str, int, float | None] | None:
+        run, known = runs[row], float(need[row])
+        # NaN is no part of a key: it never equals itself.
+        amount = None if np.isnan(known) else known
+        return None if run is None else (run, int(seen.group[row]), amount)
 
     told = {execution(row) for row in np.flatnonzero(ran).tolist()}
     kept = []

@@ -10,6 +10,7 @@ import numpy as np
 
 from rotameter.allocator.reasons import Basis
 from rotameter.allocator.workload import near_limit
+from rotameter.units import next_whole
 
 if TYPE_CHECKING:
     from rotameter.allocator.chances import Evidence, Floats
@@ -121,7 +122,7 @@ def steps(basis: Basis) -> tuple[float, ...]:
 
 def _up(amount: float, step: float) -> float:
     """Give the next whole multiple of a step."""
-    return math.ceil(amount / step) * step
+    return next_whole(amount / step) * step
 
 
 def _wanted(seen: Evidence, growth: float, headroom: float) -> Floats:

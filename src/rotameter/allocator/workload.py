@@ -149,14 +149,14 @@ class Workload:
             row=None if self.row is None else self.row[places],
         )
 
-    def failed_s(self, at: int, granted_bytes: float) -> float:
-        """Give how long an attempt runs that gets less than it needs."""
+    def failed_s(self, at: int, granted: float) -> float:
+        """Give how long an attempt runs that gets less than it needs, in the resource's unit."""
         wall = float(self.wall_s[at])
         if self.curve is None or np.isnan(self.curve[at]).any():
             return wall
         known = self.curve[at]
         grid = np.arange(len(known) + 1) / len(known)
-        part = granted_bytes / float(self.need[at])
+        part = granted / float(self.need[at])
         return wall * float(np.interp(part, grid, np.r_[0.0, known]))
 
 
