@@ -12,7 +12,7 @@ from rotameter.adapters.advising._words import plain, reason, rungs
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
 
-__all__ = ["Most", "Wanted", "clock", "grouped", "minutes"]
+__all__ = ["Most", "Wanted", "clock", "grouped", "mebibytes", "minutes", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +95,26 @@ def grouped(advice: Iterable[Advice]) -> list[Wanted]:
     return list(made.values())
 
 
-def minutes(rungs: Sequence[float], most_s: float | None = None) -> list[int]:
-    """Give whole minutes that hold each duration, none of them twice.
+def whole(rungs: Sequence[float], unit: float, most: float | None = None) -> list[int]:
+    """Give whole units that hold each amount and are not above a limit, none of them twice.
 
     Examples
     --------
-    >>> minutes((600.0, 1201.0, 1202.0)), minutes((600.0, 9e9), 7200.0)
+    >>> whole((600.0, 1201.0, 1202.0), 60), whole((600.0, 9e9), 60, 7230.0)
     ([10, 21], [10, 120])
     """
-    most = math.inf if most_s is None else max(1, most_s // 60)
-    return list(dict.fromkeys(int(min(math.ceil(rung / 60), most)) for rung in rungs))
+    limit = math.inf if most is None else max(1, most // unit)
+    return list(dict.fromkeys(int(min(math.ceil(rung / unit), limit)) for rung in rungs))
+
+
+def minutes(rungs: Sequence[float], most_s: float | None = None) -> list[int]:
+    """Give whole minutes that hold each duration, none of them twice."""
+    return whole(rungs, 60, most_s)
+
+
+def mebibytes(rungs: Sequence[float], most_bytes: float | None = None) -> list[int]:
+    """Give whole units of 2^20 bytes that hold each amount, none of them twice."""
+    return whole(rungs, 2**20, most_bytes)
 
 
 def clock(minutes: int, *, days: bool = True) -> str:

@@ -10,11 +10,10 @@ it had: Nextflow tells of the attempt before from 24.10 on.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._wanted import minutes
+from rotameter.adapters.advising._wanted import mebibytes, minutes
 from rotameter.adapters.advising._words import HEAD, plain
 
 if TYPE_CHECKING:
@@ -31,10 +30,6 @@ _TIME = 140
 _LATE = "was.time && (was.realtime ?: 0) >= 0.9 * was.time"
 
 
-def _mb(amount: float) -> int:
-    return math.ceil(amount / 2**20)
-
-
 def _quoted(name: str) -> str:
     """Quote a process name; a dollar sign would be read as a variable."""
     inner = json.dumps(plain(name), ensure_ascii=False)[1:-1]
@@ -43,7 +38,6 @@ def _quoted(name: str) -> str:
 
 def text(wanted: Sequence[Wanted], limits: Most) -> str:
     """Write a process scope: for each group its rungs by attempt, inside what a machine has."""
-    most, queue_s = _floor(limits.memory), limits.time
     lines = [f"// {HEAD}", "// nextflow run … -c this.config"]
     if any(one.rungs("memory") or one.rungs("time") for one in wanted):
         lines.append(
@@ -53,8 +47,8 @@ def text(wanted: Sequence[Wanted], limits: Most) -> str:
         lines.append("// More is asked for after a kill alone; before Nextflow 24.10 by attempt.")
     lines += ["process {", *_limits(wanted, limits)]
     for one in wanted:
-        memory = list(dict.fromkeys(min(_mb(rung), most) for rung in one.rungs("memory")))
-        time = minutes(one.rungs("time"), queue_s)
+        memory = mebibytes(one.rungs("memory"), limits.memory)
+        time = minutes(one.rungs("time"), limits.time)
         lines += ["", *(f"    // {said}" for said in one.reasons(named=False))]
         if not one.any:
             lines.append(f"    // withName: {_quoted(one.group)}: nothing is changed")
@@ -74,12 +68,12 @@ def text(wanted: Sequence[Wanted], limits: Most) -> str:
 def _limits(wanted: Sequence[Wanted], limits: Most) -> list[str]:
     """Write what no request is beyond, of the resources that advice is on."""
     told = {name for one in wanted for name in one.advice}
-    most, queue_s = _floor(limits.memory), limits.time
-    known = [f"memory: {most}.MB"] if math.isfinite(most) else []
-    known += [f"disk: {_floor(limits.disk)}.MB"] if limits.disk is not None else []
+    most, disk, queue_s = limits.memory, limits.disk, limits.time
+    known = [f"memory: {mebibytes((most,), most)[0]}.MB"] if most is not None else []
+    known += [f"disk: {mebibytes((disk,), disk)[0]}.MB"] if disk is not None else []
     known += [f"time: {minutes((queue_s,), queue_s)[0]}.min"] if queue_s is not None else []
     lines = [f"    resourceLimits = [ {', '.join(known)} ]"] if known else []
-    if "memory" in told and not math.isfinite(most):
+    if "memory" in told and most is None:
         said = "the largest machine was not named (--node-memory)"
         lines.append(
             f"    // {'no resourceLimits: ' if not known else 'no limit of memory: '}{said}"
@@ -87,17 +81,12 @@ def _limits(wanted: Sequence[Wanted], limits: Most) -> list[str]:
     return lines
 
 
-def _floor(amount: float | None) -> float:
-    return math.inf if amount is None else math.floor(amount / 2**20)
-
-
 def _disk(one: Wanted, limits: Most) -> list[str]:
     """Write rungs of disk by attempt: no exit code tells that it ran out, so none is tried again.
 
     What is tried again for another reason has more of it, too.
     """
-    most = _floor(limits.disk)
-    made = list(dict.fromkeys(f"{min(_mb(rung), most)}.MB" for rung in one.rungs("disk")))
+    made = [f"{rung}.MB" for rung in mebibytes(one.rungs("disk"), limits.disk)]
     if len(made) < 2:
         return [f"disk = {made[0]}"] if made else []
     return [f"disk = {{ [{', '.join(made)}][Math.min(task.attempt, {len(made)}) - 1] }}"]
