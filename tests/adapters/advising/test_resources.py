@@ -9,7 +9,7 @@ import yaml
 
 from rotameter.adapters.advising import TARGETS, left_out, write
 from rotameter.allocator.advice import Advice
-from rotameter.allocator.resources import CORES, TIME
+from rotameter.allocator.resources import CORES, MEMORY, TIME, Resource
 
 DAY = 86400.0
 HOSTILE = ['it\'s "odd" $x', "a\nb: [", "x #y", "{z}", "*/", "€ 名"]
@@ -111,6 +111,45 @@ def test_workers_hold_the_longest_task_and_have_one_thread() -> None:
     told = left_out("dask-kubernetes", ALL)
     assert len(told) == 2 and "time is left out" in told[1]
     assert "nothing is changed" in write("dask-kubernetes", [time("x", 600.0)], None)
+
+
+def kept(resource: Resource = MEMORY, **more: Any) -> Advice:
+    known = {"least": None, "most": None, "asked": None, **more}
+    return Advice("big\n#", 3, request=None, retries=(), kill_ratio=None, kill_interval=None,
+                  size_range=None, keep="few", resource=resource, **known)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("known", "least"),
+    [
+        ({"asked": 40e9, "most": 30e9}, 40e9),
+        ({"most": 30e9}, 30e9),
+        ({"asked": 20e9, "most": 30e9}, 30e9),
+        ({"asked": 8e9, "at_least": 8e9, "guess": 16e9}, 16e9),
+        ({"at_least": 8e9}, 8e9),
+        ({}, 2e9),
+    ],
+)
+def test_workers_hold_what_is_kept(known: dict[str, float], least: float) -> None:
+    """Any worker runs any group: also those whose requests stay as they are."""
+    both = [memory("load", 2e9, 4e9), kept(**known)]
+    limit = load("jobqueue", both)["jobqueue"]["slurm"]["memory"]
+    assert least <= 0.7 * int(limit.removesuffix("MiB")) * 2**20 < least + 3e8
+    (one,) = load("dask-kubernetes", both)["spec"]["containers"]
+    assert one["resources"]["limits"]["memory"] + "B" == limit
+    told = "which is kept" if known else "what big # needs is not known"
+    for target in ("jobqueue", "dask-kubernetes"):
+        assert told in write(target, both, None)
+    assert load("jobqueue", both, 64e9)["jobqueue"]["slurm"]["memory"] in (limit, "61035MiB")
+    assert "nothing is changed" in write("jobqueue", both[1:], None)
+
+
+def test_workers_last_as_long_as_what_is_kept() -> None:
+    both = [time("load", 600.0), kept(TIME, asked=DAY, most=36000.0)]
+    text = write("jobqueue", both, None)
+    assert "walltime: '24:00:00'" in text and "# time: 24 h for big #, which is kept" in text
+    assert "walltime: '10:00:00'" in write("jobqueue", both, None, 36000.0)
+    assert "walltime" not in write("jobqueue", both[1:], None)
 
 
 def test_nextflow_climbs_each_after_its_own_end() -> None:
