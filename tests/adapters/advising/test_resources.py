@@ -172,10 +172,30 @@ def test_nextflow_without_more_time_does_not_climb_by_attempt_either() -> None:
     """Pre-emption would: what asked for advice on time is told apart in the whole file."""
     text = write("nextflow", [memory("x", 2e9, 4e9), time("x", keep="few")], None)
     assert "task.previousTrace" in text and "time = {" not in text and "maxRetries = 1" in text
+    assert "140" not in text.split("errorStrategy =")[1]
+    assert "[104, 134, 139, 247] || (task.exitStatus in [137, 143] && !late) ? 'retry'" in text
+    assert "what runs out of time is not tried again: time is kept" in text
     text = write("nextflow", [cores("x", 2.0)], None)
     assert "cpus = 2" in text and "errorStrategy" not in text and "resourceLimits" not in text
     kept = write("nextflow", [cores("x", None, "few")], None)
     assert "// withName: 'x': nothing is changed" in kept
+
+
+def test_nextflow_tries_nothing_again_that_would_get_the_same() -> None:
+    """Rungs that end at the machine's, or at the queue's, are no more rungs."""
+    both = [memory("x", 2e9, 4e9), time("x", 600.0, 1200.0)]
+    text = write("nextflow", both, None, 600.0)
+    assert "140" not in text.split("errorStrategy =")[1] and "maxRetries = 1" in text
+    assert "no more time to ask for" in text and text.count("{") == text.count("}")
+    text = write("nextflow", both, 2e9)
+    assert "task.exitStatus in [140, 143] || (task.exitStatus == 137 && late) ? 'retry'" in text
+    assert "no more memory to ask for" in text and "maxRetries = 1" in text
+    text = write("nextflow", both, 2e9, 600.0)
+    assert "errorStrategy" not in text and "maxRetries =" not in text
+    assert "memory = 1907.MB" in text and "time = 10.min" in text
+    # Memory that is not advised on is the workflow's own.
+    text = write("nextflow", both[1:], None)
+    assert "[104, 134, 137, 139, 140, 143, 247] ? 'retry'" in text
 
 
 def test_a_name_for_yaml_is_quoted() -> None:
