@@ -228,6 +228,8 @@ def next_whole(number: float) -> int:
 def parse_seconds(text: str | float) -> float:
     """Read a duration; a bare number is seconds, ``1h30m`` and ``1:30:00`` are understood.
 
+    So are the days of batch systems: ``7-00:00:00``, and ``7-12:00``, where hours come first.
+
     Raises
     ------
     ValueError
@@ -237,14 +239,20 @@ def parse_seconds(text: str | float) -> float:
     --------
     >>> parse_seconds("250 ms"), parse_seconds("1h30m"), parse_seconds("1:30:00")
     (0.25, 5400.0, 5400.0)
+    >>> parse_seconds("1-00:30:00"), parse_seconds("1-00:30")
+    (88200.0, 88200.0)
     """
     if isinstance(text, (int, float)):
         value = float(text)
     elif ":" in text:
-        parts = text.strip().split(":")
+        days, _, rest = text.strip().rpartition("-")
+        parts = rest.split(":")
+        if days and len(parts) == 2:
+            parts.append("0")
         if len(parts) > 3 or not all(re.fullmatch(r"\d+(\.\d+)?", part) for part in parts):
             raise ValueError(f"not a duration: {text[:60]!r}")
         value = sum(float(part) * 60**power for power, part in enumerate(reversed(parts)))
+        value += 86400.0 * float(days or 0)
     else:
         pieces = re.findall(r"[^a-zµμ]+[a-zµμ]*", text, re.I)
         if not pieces or "".join(pieces) != text:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from rotameter.cli.size import size
 from rotameter.errors import BadInput, UnknownFormat, UsageError
+from rotameter.units import parse_seconds
 
 HEAD = "JobID|JobName|State|Elapsed|Timelimit|ReqCPUS|AllocCPUS|TotalCPU|ReqMem|MaxRSS|NNodes\n"
 
@@ -112,6 +113,9 @@ def test_terms_of_time(tmp_path: Path) -> None:
     assert request("--headroom", "0%") == 69 * 60
     assert request("--floor-time", "3h") == 3 * 3600
     assert request("--queue-time", "75min") == 75 * 60
+    # What was let end a little later needs no more than the queue allows.
+    assert request("--queue-time", "68.5min") == 68.5 * 60
+    assert request("--queue-time", "1-00:00:00") == 87 * 60
     with pytest.raises(UsageError, match=r"a task took 1 h 9 min, more than --queue-time"):
         request("--queue-time", "1h")
 
@@ -121,6 +125,8 @@ def test_terms_of_time(tmp_path: Path) -> None:
     [
         ("--resource", "time", "--queue-time", "0"),
         ("--resource", "time", "--queue-time", "soon"),
+        ("--resource", "time", "--queue-time", "7-"),
+        ("--resource", "time", "--queue-time", "7--1:00"),
         ("--resource", "time", "--queue-time", "1e300h"),
         ("--resource", "time", "--floor-time", "-1"),
         ("--resource", "time", "--floor", "1GB"),
@@ -175,6 +181,28 @@ def test_a_log_without_durations_or_states_says_so(tmp_path: Path) -> None:
         call(str(path), "--resource", "time")
     path.write_text("task_id,group,outcome,wall_s\na,g,ok,5\n")
     with pytest.raises(BadInput, match="no completed task has a known CPU time"):
+        call(str(path), "--resource", "cores")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "elapsed", "cpu", "why"),
+    [
+        (2, "01:00:00", "08:00:00", "ran on several nodes"),
+        (1, "00:00:00.5", "00:00:00.4", "no completed task lasted 1 s"),
+        (1, "01:00:00", "00:00:00", "the CPU time of all completed tasks is 0"),
+    ],
+)
+def test_why_cores_are_not_advised_on(
+    tmp_path: Path, nodes: int, elapsed: str, cpu: str, why: str
+) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "task_id,group,outcome,wall_s,cpu_s,requested_cores,granted_nodes\n"
+        + "".join(
+            f"{k},g,ok,{parse_seconds(elapsed)},{parse_seconds(cpu)},8,{nodes}\n" for k in range(9)
+        )
+    )
+    with pytest.raises(BadInput, match=why):
         call(str(path), "--resource", "cores")
 
 
