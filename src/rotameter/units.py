@@ -9,6 +9,7 @@ import math
 import re
 
 __all__ = [
+    "clock",
     "format_bytes",
     "format_count",
     "format_number",
@@ -130,6 +131,21 @@ def format_bytes(value: float | None, digits: int = 2) -> str:
     sign = "-" if value < 0 else ""
     digits = max(digits, 3) if size >= 100 else digits
     return f"{sign}{format_number(size, digits)} {_DECIMAL[power]}"
+
+
+def clock(minutes: int, *, days: bool = True) -> str:
+    """Write minutes as batch systems do.
+
+    Examples
+    --------
+    >>> clock(95), clock(3000), clock(3000, days=False)
+    ('01:35:00', '2-02:00:00', '50:00:00')
+    """
+    hours, rest = divmod(minutes, 60)
+    whole, part = divmod(hours, 24)
+    if days and whole:
+        return f"{whole}-{part:02d}:{rest:02d}:00"
+    return f"{hours:02d}:{rest:02d}:00"
 
 
 def format_seconds(value: float | None) -> str:

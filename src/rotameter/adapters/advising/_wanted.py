@@ -12,7 +12,7 @@ from rotameter.adapters.advising._words import plain, reason, rungs
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
 
-__all__ = ["Most", "Wanted", "clock", "grouped", "mebibytes", "minutes", "whole"]
+__all__ = ["Most", "Wanted", "grouped", "mebibytes", "minutes", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +115,3 @@ def minutes(rungs: Sequence[float], most_s: float | None = None) -> list[int]:
 def mebibytes(rungs: Sequence[float], most_bytes: float | None = None) -> list[int]:
     """Give whole units of 2^20 bytes that hold each amount, none of them twice."""
     return whole(rungs, 2**20, most_bytes)
-
-
-def clock(minutes: int, *, days: bool = True) -> str:
-    """Write minutes as batch systems do.
-
-    Examples
-    --------
-    >>> clock(95), clock(3000), clock(3000, days=False)
-    ('01:35:00', '2-02:00:00', '50:00:00')
-    """
-    hours, rest = divmod(minutes, 60)
-    whole, part = divmod(hours, 24)
-    if days and whole:
-        return f"{whole}-{part:02d}:{rest:02d}:00"
-    return f"{hours:02d}:{rest:02d}:00"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._wanted import clock, minutes
+from rotameter.adapters.advising._wanted import minutes
 from rotameter.adapters.advising._workers import decides, held, no_cores, worker_text
+from rotameter.units import clock
 
 if TYPE_CHECKING:
     from rotameter.adapters.advising._wanted import Most, Wanted

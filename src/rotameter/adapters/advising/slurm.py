@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._wanted import clock, mebibytes, minutes
+from rotameter.adapters.advising._wanted import mebibytes, minutes
 from rotameter.adapters.advising._words import HEAD
+from rotameter.units import clock
 
 if TYPE_CHECKING:
     from rotameter.adapters.advising._wanted import Most, Wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from rotameter.profiler.findings._again import (
     never_ended_well,
     without_or_lost,
 )
+from rotameter.profiler.findings._sized import sized
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.culprit import round_up
 from rotameter.profiler.view import View, is_dask, view
@@ -65,7 +67,7 @@ class Advisor:
                 unknown="they never ended well: how long they take with enough memory is unknown",
             )
             if cost is not None:
-                found.append(_finding(seen, group, mine, cost))
+                found.append(_as_sized(_finding(seen, group, mine, cost), seen, group, mine, tools))
         return found
 
 
@@ -144,6 +146,27 @@ def lost_work_s(seen: View, rows: Mask) -> float | None:
     """Sum the seconds of attempts; None where how long they ran is not on record."""
     walls = seen.wall[rows]
     return None if np.isnan(walls).all() else float(np.nansum(walls))
+
+
+def _as_sized(finding: Finding, seen: View, group: int, rows: Mask, tools: Tools) -> Finding:
+    """Let a finding ask for what sizing asks for, where that is lent and jobs have one node."""
+    mine = seen.group == group
+    if (nodes_of(seen)[mine] > 1).any():
+        return finding
+    asked = np.fmax(seen.number("requested_memory_bytes")[rows], 0.0)
+    had = None if np.isnan(asked).all() else float(np.nanmax(asked))
+    found = sized(tools, "memory", seen.groups[group], format_bytes, above=had)
+    if found is None:
+        return finding
+    enough, words = found
+    said = Evidence("enough", enough, "B", "as `rotameter size` has it")
+    return replace(
+        finding,
+        evidence=tuple(said if one.name == "enough" else one for one in finding.evidence),
+        advice=f"Ask for {words}.",
+        change=memory_lines(seen, group, enough),
+        apply={"memory_request": {"value": enough}},
+    )
 
 
 def nodes_of(seen: View) -> Floats:
