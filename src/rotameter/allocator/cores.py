@@ -14,7 +14,8 @@ import numpy as np
 from rotameter.allocator.advised import Advice
 from rotameter.allocator.requesting import FEWEST
 from rotameter.allocator.resources import CORES
-from rotameter.units import many, next_whole
+from rotameter.profiler.whole_cores import whole_cores
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.allocator.chances import Floats
@@ -25,9 +26,6 @@ __all__ = ["advise_cores"]
 CLEAR = 0.5
 """Part of what was asked for that a run keeps busy at most, and that a request is at most: a mean
 nearer to it may hide phases that use all of it."""
-
-HELPERS = 0.2
-"""So much of a core needs no further one: collectors of garbage, threads that wait for I/O."""
 
 KNOWN = 0.9
 """Part of a group's runs whose CPU time must be known."""
@@ -68,7 +66,7 @@ def _of_group(work: Workload, code: int, rows: np.ndarray, headroom: float) -> A
     known = ~np.isnan(need)
     used = need[known]
     most = float(used.max()) if used.size else None
-    request = None if most is None else float(max(1, next_whole(most * (1 + headroom) - HELPERS)))
+    request = None if most is None else float(whole_cores(np.array([most]), headroom)[0])
     keep = _keep(used, asked, work.size[rows], request)
     known_asked = asked[~np.isnan(asked)]
     ran = known if work.cached is None else known & ~work.cached[rows]

@@ -8,6 +8,7 @@ import numpy as np
 
 from rotameter.allocator.attempts import Use, workload_of
 from rotameter.allocator.resources import CORES
+from rotameter.profiler.whole_cores import SHORTEST_S
 from rotameter.units import format_seconds
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ WHOLE = (
 )  # fmt: skip
 """Engines whose logs count the CPU time of all processes and threads of a task. Tracers of threads
 (ours, Chrome traces, Kineto) count one, and say nothing of the others."""
-
-SHORTEST_S = 1.0
-"""CPU time of shorter runs is too coarse in logs."""
 
 
 def cores_from_trace(trace: Trace, name: str = "") -> Workload:
