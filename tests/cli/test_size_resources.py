@@ -206,6 +206,34 @@ def test_why_cores_are_not_advised_on(
         call(str(path), "--resource", "cores")
 
 
+def test_what_a_stranger_reads(tmp_path: Path) -> None:
+    """Names that are cut stay apart, no chance is 0, and what was used above a request is told."""
+    path = tmp_path / "s.csv"
+    names = ("ALIGN_STAR", "MARK_DUPLICATES_PICARD")
+    rows = [f"PIPELINE:{name}:BAM_STATS_SAMTOOLS:SAMTOOLS_STATS,300,5\n" for name in names]
+    few = "few,100,5\n"
+    path.write_text(
+        "task_type,mem_mb,time_s\n" + "".join(rows * 9) + "a,1000,5\n" * 9999 + "a,9000,5\n" + few
+    )
+    text = call(str(path)).stdout
+    lines = [line.split()[0] for line in text.splitlines() if "SAMTOOLS_STATS" in line]
+    assert len(set(lines)) == 2 and any("STAR" in line for line in lines)
+    assert "at most 0.06%; 1 run used more" in text
+    assert "A file to include: --for slurm|nextflow" in text
+    assert "(1 run, 100 MB used)" in call(str(path), "--for", "slurm").stdout
+    path.write_text("task_type,mem_mb,time_s\n" + few)
+    assert "A file to include" not in call(str(path)).stdout
+
+
+def test_what_hides_all_resources_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("task_id,group,outcome,wall_s,peak_disk_bytes\na,g,,5,\nb,g,failed,5,\n")
+    with pytest.raises(BadInput):
+        call(str(path), "--resource", "all")
+    result = CliRunner().invoke(size, [str(path), "--resource", "all"], standalone_mode=False)
+    assert result.stderr.count("how they ended is not known") == 1
+
+
 def test_time_is_advised_where_no_memory_is_known(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(

@@ -110,9 +110,9 @@ def workloads(
             failed.append((name, error))
     for note in dict.fromkeys(note for work in found for note in work.notes):
         click.echo(f"warning: {note}", err=True)
-    for name, cause in failed if found else failed[1:]:
-        if told or name not in _RARE:
-            click.echo(f"warning: {cause}", err=True)
+    causes = [cause for name, cause in failed[not found :] if told or name not in _RARE]
+    for said in dict.fromkeys(map(str, causes)):
+        click.echo(f"warning: {said}", err=True)
     if not found:
         raise failed[0][1]
     return found
@@ -171,7 +171,8 @@ def _nothing(path: str, trace: Trace) -> BadInput:
     unknown = of_unknown_state(trace)
     if unknown:
         told = many(unknown, "task has", "tasks have")
-        return _stateless(f"{path}: {told} a peak of memory and a duration", table=True)
+        is_table = trace.meta.get("engine") == "table"
+        return _stateless(f"{path}: {told} a peak of memory and a duration", table=is_table)
     why, hint = nothing_known(trace)
     return BadInput(f"{path}: {why}", hint=hint)
 
