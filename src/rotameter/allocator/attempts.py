@@ -118,6 +118,7 @@ def workload_of(trace: Trace, seen: View, use: Use, name: str = "") -> Workload:
         notes=notes,
         resource=use.resource,
         row=rows,
+        begun=np.where(earlier[rows], -np.inf, seen.started[rows]),
     )
 
 

@@ -77,6 +77,8 @@ class Evidence:
         What each attempt had that ran out of it, NaN = unknown.
     least : float
         The largest peak of completed runs that is a lower bound; 0: there is none.
+    begun : ndarray of float64, optional
+        When each of the completed runs started; NaN = unknown.
     """
 
     needs: Floats
@@ -85,6 +87,7 @@ class Evidence:
     lacked: Floats
     died: Floats
     least: float = 0.0
+    begun: Floats | None = None
 
     def chance(self, request: float) -> Chance:
         """Count the runs that a request is not enough for.
