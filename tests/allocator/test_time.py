@@ -51,6 +51,10 @@ def test_long_runs_that_end_last_have_not_grown() -> None:
     later = [{**one, "started_ns": 10**18 + k * 10**9} for k, one in enumerate(rows)]
     assert advised(later).request == 37.5 * HOUR
     assert advised([*later[:-1], {**later[-1], "started_ns": None}]).request == 37.5 * HOUR
+    # Nor have those that were tried again, later than all others.
+    late = [{**one, "started_ns": 10**18 + 10**15, "attempt": 2} for one in rows[10:]]
+    lost = [{**one, "outcome": "worker_lost", "attempt": 1} for one in rows[10:]]
+    assert advised([*rows[:10], *lost, *late]).request == 25 * HOUR
     # Two waves: the second is longer.
     waves = [{**one, "started_ns": 10**18 + (k // 6) * 10**9} for k, one in enumerate(rows[:12])]
     assert advised(waves).request == pytest.approx(1.5 * 1.25 * 12 * HOUR)

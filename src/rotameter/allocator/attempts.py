@@ -118,7 +118,7 @@ def workload_of(trace: Trace, seen: View, use: Use, name: str = "") -> Workload:
         notes=notes,
         resource=use.resource,
         row=rows,
-        begun=np.where(earlier[rows], -np.inf, seen.started[rows]),
+        begun=np.where(earlier[rows], -np.inf, _begun(seen)[rows]),
     )
 
 
@@ -176,6 +176,14 @@ def _stateless(trace: Trace, seen: View) -> bool:
         and bool(seen.outcome_in(None, "unknown").all())
         and all(seen.tasks[name].null_count == seen.n for name in said)
     )
+
+
+def _begun(seen: View) -> Floats:
+    """Give when each attempt's task first started: those that need most are tried again, later."""
+    known = ~np.isnan(seen.started)
+    first = np.full(len(seen.task_ids) + 1, np.inf)
+    np.minimum.at(first, seen.task[known], seen.started[known])
+    return np.where(known, first[seen.task], np.nan)
 
 
 def _tasks_of(seen: View, rows: Codes) -> Mask:

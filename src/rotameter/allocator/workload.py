@@ -71,7 +71,7 @@ class Workload:
     row : ndarray of int64, shape (n,), optional
         Which attempt of the trace each task is.
     begun : ndarray of float64, shape (n,), optional
-        When each started, seconds; NaN = unknown, -inf = before all others.
+        When each first started, seconds; NaN = unknown, -inf = before all others.
     """
 
     name: str
