@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -15,6 +16,7 @@ from rotameter.units import format_bytes, format_number, format_seconds, many
 
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
+    from rotameter.allocator.resources import Resource
     from rotameter.allocator.trials import Trial
     from rotameter.allocator.workload import Workload
     from rotameter.profiler.trace import Trace
@@ -98,8 +100,8 @@ def shorts(names: Sequence[str], width: int) -> list[str]:
 
     Examples
     --------
-    >>> shorts(["A:ALIGN_STAR:SORT:STATS", "A:MARK_DUPLICATES:SORT:STATS"], 16)
-    ['…_STAR…ORT:STATS', '…CATES…ORT:STATS']
+    >>> shorts(["A:ALIGN_STAR:SORT_SAM:STATS", "A:MARK_DUPLICATES:SORT_SAM:STATS"], 15)
+    ['…_STAR…AM:STATS', '…CATES…AM:STATS']
     """
     lines = [plain(name) for name in names]
     made = [_short(line, width) for line in lines]
@@ -237,9 +239,24 @@ def _request(one: Advice) -> tuple[str, str]:
     if one.request is None:
         return "keep", "; ".join(word for word in (one.keep, died) if word)
     if one.kill_interval is None:
-        return resource.text(one.request), ""
+        return _at_least(resource, one.request), ""
     words = [f"at most {share(one.kill_interval[1])}", died if one.lacking else ""]
     over = round((one.kill_range or (0.0,))[0] * (one.runs + one.lacking))
     if over and not one.lacking:
         words.insert(1, f"{many(over, 'run')} used more")
-    return resource.text(one.request), "; ".join(word for word in words if word)
+    return _at_least(resource, one.request), "; ".join(word for word in words if word)
+
+
+def _at_least(resource: Resource, amount: float) -> str:
+    """Write what to ask for: three digits, rounded up, so that what is read holds it.
+
+    Examples
+    --------
+    >>> from rotameter.allocator.resources import MEMORY
+    >>> _at_least(MEMORY, 15.42e9), _at_least(MEMORY, 3.3e9), _at_least(MEMORY, 0.0)
+    ('15.5 GB', '3.3 GB', '0 B')
+    """
+    if resource.unit != "bytes" or amount < 1000:
+        return resource.text(amount)
+    unit = 10 ** (len(str(int(amount))) - 3)
+    return format_bytes(-(-math.ceil(amount) // unit) * unit, 3)

@@ -155,7 +155,7 @@ def _as_sized(finding: Finding, seen: View, group: int, rows: Mask, tools: Tools
         return finding
     asked = np.fmax(seen.number("requested_memory_bytes")[rows], 0.0)
     had = None if np.isnan(asked).all() else float(np.nanmax(asked))
-    found = sized(tools, "memory", seen.groups[group], format_bytes, above=had)
+    found = sized(tools, "memory", seen.groups[group], lambda x: format_bytes(x, 3), above=had)
     if found is None:
         return finding
     enough, words = found
