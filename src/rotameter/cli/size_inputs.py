@@ -139,10 +139,12 @@ def _of_table(path: str, rows: int | None, name: str, given: Given, *, first: bo
             "asked for and kept busy",
             hint="read it as another, with --format table and --map cpu=COLUMN --map cores=COLUMN",
         )
-    what = "GPUs" if name == "gpus" else "their memory of GPUs"
+    what, maps = "GPUs", "--map gpus=COLUMN --map gpu=COLUMN"
+    if name != "gpus":
+        what, maps = "the memory of GPUs", "--map gpu_peak=COLUMN"
     raise BadInput(
         f"{path}: a table of task_type, mem_mb and time_s does not say what tasks did with {what}",
-        hint="read it as another, with --format table and --map gpus=COLUMN --map gpu=COLUMN",
+        hint=f"read it as another, with --format table and {maps}",
     )
 
 
