@@ -148,27 +148,6 @@ def lost_work_s(seen: View, rows: Mask) -> float | None:
     return None if np.isnan(walls).all() else float(np.nansum(walls))
 
 
-def _as_sized(finding: Finding, seen: View, group: int, rows: Mask, tools: Tools) -> Finding:
-    """Let a finding ask for what sizing asks for, where that is lent and jobs have one node."""
-    mine = seen.group == group
-    if (nodes_of(seen)[mine] > 1).any():
-        return finding
-    asked = np.fmax(seen.number("requested_memory_bytes")[rows], 0.0)
-    had = None if np.isnan(asked).all() else float(np.nanmax(asked))
-    found = sized(tools, "memory", seen.groups[group], lambda x: format_bytes(x, 3), above=had)
-    if found is None:
-        return finding
-    enough, words = found
-    said = Evidence("enough", enough, "B", "as `rotameter size` has it")
-    return replace(
-        finding,
-        evidence=tuple(said if one.name == "enough" else one for one in finding.evidence),
-        advice=f"Ask for {words}.",
-        change=memory_lines(seen, group, enough),
-        apply={"memory_request": {"value": enough}},
-    )
-
-
 def nodes_of(seen: View) -> Floats:
     """Give over how many nodes each attempt's request is spread; 1 where that is not said.
 
@@ -202,6 +181,27 @@ def _enough(seen: View, group: int, rows: Mask) -> tuple[float | None, float | N
     if most > 0:
         return median, round_up(STEP * most), "at least: twice what was not enough"
     return None, None, "not recorded"
+
+
+def _as_sized(finding: Finding, seen: View, group: int, rows: Mask, tools: Tools) -> Finding:
+    """Let a finding ask for what sizing asks for, where that is lent and jobs have one node."""
+    mine = seen.group == group
+    if (nodes_of(seen)[mine] > 1).any():
+        return finding
+    asked = np.fmax(seen.number("requested_memory_bytes")[rows], 0.0)
+    had = None if np.isnan(asked).all() else float(np.nanmax(asked))
+    found = sized(tools, "memory", seen.groups[group], lambda x: format_bytes(x, 3), above=had)
+    if found is None:
+        return finding
+    enough, words = found
+    said = Evidence("enough", enough, "B", "as `rotameter size` has it")
+    return replace(
+        finding,
+        evidence=tuple(said if one.name == "enough" else one for one in finding.evidence),
+        advice=f"Ask for {words}.",
+        change=memory_lines(seen, group, enough),
+        apply={"memory_request": {"value": enough}},
+    )
 
 
 def _inferred(seen: View, rows: Mask) -> int:
