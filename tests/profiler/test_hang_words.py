@@ -52,3 +52,28 @@ def test_an_older_trace_says_that_no_worker_could_take_it() -> None:
     count = {"at_ns": 5 * S, "subject": "scheduler", "metric": "no_worker", "value": 1.0}
     words = said([], samples=[count])
     assert "1 task never started: no worker could take it. Nothing ran for the last 26 s." in words
+
+
+def twice(second: int) -> str:
+    """Ten tasks are done by 3 s, let go of, and submitted again at 5 s; so many begin then."""
+    rows = [
+        {"task_id": f"t{n}", "group": "slp", "outcome": "ok", "run_id": f"{k}", "submitted_ns":
+         (1 + 4 * k) * S, "started_ns": (2 + 4 * k) * S, "ended_ns": (3 + 4 * k) * S}
+        for k, count in enumerate((10, second)) for n in range(count)
+    ]  # fmt: skip
+    graphs = [
+        {"kind": "graph_submitted", "at_ns": at * S + S // 1000, "count": 10} for at in (1, 5)
+    ]
+    run = {"status": "interrupted", "started_ns": 0, "ended_ns": 8 * S}
+    tables = {"tasks": rows, "events": graphs}
+    return diagnose(Trace.from_tables(tables, {"engine": "dask", "run": run})).sentence
+
+
+def test_a_graph_that_was_computed_twice_has_each_task_once() -> None:
+    assert twice(10) == "Run interrupted after 8 s: 10 of 10 tasks were done."
+
+
+def test_of_a_second_computation_what_it_still_had_to_do_is_told() -> None:
+    assert twice(4) == (
+        "Run interrupted after 8 s: 4 of 10 tasks were done. 6 tasks never started."
+    )

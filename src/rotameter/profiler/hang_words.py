@@ -13,7 +13,7 @@ from rotameter.units import format_count, format_seconds, many
 if TYPE_CHECKING:
     from rotameter.profiler.view import View
 
-__all__ = ["expected_tasks", "hang_words", "unrunnable"]
+__all__ = ["hang_words", "never_started", "unrunnable"]
 
 STILL_S, STILL_RATIO = 5.0, 0.1
 """That nothing ran is told from this length and part of the run on."""
@@ -24,10 +24,31 @@ LATE_S = 2.0
 _OFFER = "Start workers that offer it, or ask for less."
 
 
-def expected_tasks(seen: View) -> int:
-    """Count the tasks that were submitted: what waited when the run ended has no row."""
-    counts = [event["count"] or 0 for event in seen.events("graph_submitted")]
-    return max(len(seen.task_ids), sum(counts))
+def never_started(seen: View) -> tuple[int, int]:
+    """Count the tasks that were submitted and never started: they have no row.
+
+    A task that is submitted again, because its result had been let go of, is one more to do.
+
+    Returns
+    -------
+    never : int
+    again : int
+        Of these, tasks that had been done before, for an earlier computation.
+    """
+    graphs = [(e["at_s"], e["count"] or 0) for e in seen.events("graph_submitted")]
+    if not graphs:
+        return 0, 0
+    # A graph is told of as soon as its tasks are known.
+    at = np.array([np.nan if at_s is None else at_s for at_s, _ in graphs])
+    graph = np.searchsorted(at, np.fmin(seen.submitted, seen.started), "left")
+    graph = np.minimum(graph, len(at) - 1)
+    known = seen.task >= 0
+    begun = len(np.unique(seen.task[known] * len(at) + graph[known]))
+    never = max(0, sum(count for _, count in graphs) - begun)
+    last = np.unique(seen.task[known & (graph == len(at) - 1)])
+    before = np.unique(seen.task[known & (graph < len(at) - 1)])
+    repeats = len(np.intersect1d(last, before))
+    return never, min(never, len(before) - repeats) if repeats else 0
 
 
 def unrunnable(seen: View) -> list[tuple[str | None, str, int]]:
@@ -67,7 +88,7 @@ def hang_words(seen: View, run: dict[str, Any]) -> list[str]:
     run : dict
         What the trace says of the run as a whole.
     """
-    never = expected_tasks(seen) - len(seen.task_ids)
+    never, _ = never_started(seen)
     said = []
     stuck = unrunnable(seen)
     if stuck:

@@ -26,7 +26,7 @@ from rotameter.profiler.figures import (
 )
 from rotameter.profiler.findings.base import tracing_s
 from rotameter.profiler.gpu import gpu_sentence
-from rotameter.profiler.hang_words import expected_tasks, hang_words
+from rotameter.profiler.hang_words import hang_words, never_started
 from rotameter.profiler.open_ends import open_tasks, still_waiting
 from rotameter.profiler.usage import ends, gpu_words, hours, is_job_log, percent, usage
 from rotameter.profiler.view import View, short, view
@@ -276,9 +276,10 @@ def _have(count: int) -> str:
 
 
 def _progress(seen: View) -> str:
-    total = expected_tasks(seen)
-    done = done_tasks(seen)
-    begun = len(seen.task_ids)
+    never, again = never_started(seen)
+    total = len(seen.task_ids) + never - again
+    done = max(0, done_tasks(seen) - again)
+    begun = total - never
     said = f"{format_count(done)} of {many(total, 'task')} {were(total)} done"
     return f"{said} ({format_count(begun)} had begun)" if total > begun > done else said
 

@@ -17,7 +17,7 @@ class MadeRun:
     """Tasks put on workers by hand or, by :meth:`step`, wherever a thread is free first."""
 
     def __init__(
-        self, workers: int = 2, threads: int = 2, memory: float = 2e9, engine: str = "dask"
+        self, workers: int = 2, threads: int = 2, memory: float | None = 2e9, engine: str = "dask"
     ) -> None:
         self.threads = threads
         self.memory = memory
@@ -110,7 +110,7 @@ class MadeRun:
                 "started_ns": self.ns(life["start"]),
                 "ended_ns": None if life["end"] is None else self.ns(life["end"]),
                 "cores": float(self.threads),
-                "memory_bytes": round(self.memory),
+                "memory_bytes": None if self.memory is None else round(self.memory),
             }
             for name, life in self.lives.items()
         ]

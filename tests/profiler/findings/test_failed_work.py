@@ -176,3 +176,28 @@ def test_a_memory_error_of_dask_has_a_finding(made_run: Make, peak: int | None, 
     assert words in finding.advice
     assert facts(finding)["memory they had got, most"] == peak
     assert facts(finding)["worker's memory limit"] == 2e9
+
+
+@pytest.mark.parametrize("known", ["attempt", "ended_ns", None])
+def test_what_ended_well_at_last_did_not_fail_for_good(known: str | None) -> None:
+    """No start is on record: numbers of attempts tell the order, else ends, else nothing."""
+    rows: list[dict[str, Any]] = []
+    for number in range(10):
+        again = number >= 5
+        order = {"attempt": int(again), "ended_ns": (number + 1) * 10**11}
+        rows.append({
+            "task_id": f"t{number % 5}", "group": "g", "wall_s": 30.0 if again else 10.0,
+            "outcome": "ok" if again else "failed", "error": None if again else "ValueError: x",
+            **({known: order[known]} if known else {}),
+        })  # fmt: skip
+    (finding,) = check(Trace.from_tables({"tasks": rows}, {"engine": "table"}))
+    assert "5 tasks failed and ran again" in finding.title
+    assert finding.cost_s is None  # How long the run took is not on record.
+    assert finding.cost_core_h == pytest.approx(50 / 3600)
+
+
+def test_one_that_failed_after_it_had_ended_well_did_not_run_again() -> None:
+    row = {"task_id": "t", "group": "g", "wall_s": 10.0}
+    rows = [{**row, "outcome": "ok", "attempt": 0}, {**row, "outcome": "failed", "attempt": 1}]
+    (finding,) = check(Trace.from_tables({"tasks": rows}, {"engine": "table"}))
+    assert "failed for good" in finding.title

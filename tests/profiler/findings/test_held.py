@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from rotameter.profiler.occupancy import timeline
 from rotameter.profiler.replaying.engine import simulate
 from rotameter.profiler.replaying.model import Worker, make_model
 from rotameter.profiler.replaying.savings import Replayer
+from rotameter.profiler.trace import Trace
 from rotameter.profiler.view import view
 
 Make = Callable[..., Any]
@@ -80,3 +82,36 @@ def test_requests_that_nothing_kept_to_do_not_limit(made_run: Make) -> None:
     run = made_run(workers=1, threads=4, memory=4e9)
     run.step("map", [1.0] * 8, requested_memory_bytes=3 * 10**9)
     assert np.isnan(resources(view(run.trace())).memory_bytes).all()
+
+
+def test_what_fits_at_once_is_counted_by_worker_and_request() -> None:
+    """By hand: 4 + 2 of one core; of 4 GB 2 (of 10 GB) + 1 (of 5); of two cores and 1 GB 2 + 1."""
+    asks = {"a": (1.0, None), "b": (None, 4 * 10**9), "c": (2.0, 10**9), "d": (None, None)}
+    rows = [
+        {"task_id": name, "group": name, "worker": "w0", "outcome": "ok", "started_ns": 0,
+         "ended_ns": 10**9, "requested_cores": cores, "requested_memory_bytes": memory}
+        for name, (cores, memory) in asks.items()
+    ]  # fmt: skip
+    workers = [
+        {"worker": f"w{cores}", "started_ns": 0, "ended_ns": 10**9, "cores": cores,
+         "memory_bytes": memory} for cores, memory in ((4.0, 10**10), (2.0, 5 * 10**9))
+    ]  # fmt: skip
+    trace = Trace.from_tables({"tasks": rows, "workers": workers}, {"engine": "slurm"})
+    assert places(view(trace)).tolist() == [6.0, 3.0, 3.0, 6.0, 6.0]
+
+
+def test_many_groups_on_many_workers_take_no_time() -> None:
+    n = 2000
+    rows = [
+        {"task_id": f"t{k}", "group": f"g{k}", "worker": f"w{k}", "outcome": "ok", "started_ns": 0,
+         "ended_ns": 10**9, "requested_memory_bytes": 10**9} for k in range(n)
+    ]  # fmt: skip
+    workers = [
+        {"worker": f"w{k}", "started_ns": 0, "ended_ns": 10**9, "cores": 1.0,
+         "memory_bytes": 4 * 10**9} for k in range(n)
+    ]  # fmt: skip
+    seen = view(Trace.from_tables({"tasks": rows, "workers": workers}, {"engine": "slurm"}))
+    assert seen.slots == n
+    before = time.process_time()
+    assert set(places(seen)) == {float(n)}
+    assert time.process_time() - before < 2.0  # A loop over both takes more than ten.

@@ -214,6 +214,21 @@ def test_splitting_each_step_of_a_chain_is_an_ideal(made_run: Make) -> None:
     assert "at most that is saved, if each of them can be split into 4 tasks" in finding.advice
 
 
+def test_groups_side_by_side_are_no_chain(made_run: Make) -> None:
+    """By hand: 1 s, then four groups of one task of 100 s at once on 16 cores; each in 4: 25 s."""
+    run = made_run(workers=1, threads=16, engine="table")
+    run.task("setup", "setup", "w0", 0.0, 1.0)
+    for k in range(4):
+        run.task(f"t{k}", f"branch{k}", "w0", 1.0, 100.0)
+        run.tables["deps"].append({"task_id": f"t{k}", "depends_on": "setup"})
+    trace = run.trace()
+    finding = only(Advisor().check(trace, Tools(replay=Replayer(trace))))
+    assert "one after another" not in finding.advice
+    assert finding.advice.startswith("5 groups ran about 4 at a time: at most that is saved, if")
+    assert "each of them can be split into 4 tasks" in finding.advice
+    assert finding.cost_s_interval80[0] == 0.0
+
+
 @pytest.mark.parametrize(
     ("columns", "has", "sure"),
     [

@@ -87,3 +87,11 @@ def test_a_killed_mate_forbids_to_ask_for_less(made_run: Make) -> None:
 def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
     trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
     assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))
+
+
+def test_a_log_without_starts_tells_what_was_held_in_vain() -> None:
+    row = {"group": "align", "outcome": "ok", "wall_s": 3600.0, "requested_cores": 8.0,
+           "requested_memory_bytes": 16 * GB, "peak_memory_bytes": GB}  # fmt: skip
+    rows = [{"task_id": f"j{number}", **row} for number in range(6)]
+    (finding,) = check(Trace.from_tables({"tasks": rows}, {"engine": "slurm"}))
+    assert finding.cost_gbh == pytest.approx(6 * (16 - 1.1), rel=0.01)

@@ -83,3 +83,10 @@ def test_a_task_that_began_just_before_a_pause_was_over_waited_for_it(made_run: 
         trace = run.trace()
         (finding,) = Advisor().check(trace, Tools(replay=Replayer(trace)))
         assert finding.cost_s == pytest.approx(4.0, abs=0.2), late
+
+
+def test_workers_whose_limit_is_unknown_are_no_error(made_run: Make) -> None:
+    run = stuck(made_run)
+    run.memory = None
+    (finding,) = Advisor().check(run.trace(), Tools())
+    assert facts(finding)["memory limit of a worker"] is None

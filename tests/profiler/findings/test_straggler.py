@@ -273,3 +273,15 @@ def test_more_data_that_do_not_explain_it_are_not_the_same_work(made_run: Make) 
     (finding,) = check(Advisor(), late_run(made_run, bytes_=4_000_000))
     assert finding.title.endswith("for no reason on record")
     assert "pieces" in finding.advice or "begin it" in finding.advice
+
+
+def test_a_straggler_is_found_beside_tasks_of_no_group(made_run: Make) -> None:
+    run = made_run(workers=2, threads=1)
+    made = run.step("made", [1.0] * 12, output_bytes=10**7)
+    between = run.step("between", [1.0] * 12, after=made, output_bytes=10**7)
+    for row in run.tables["tasks"]:
+        row["group"] = None
+    run.step("fit", [1.0] * 11 + [21.0], after=between, cpu_s=0.9)
+    (finding,) = check(Advisor(), run)
+    assert finding.groups == ("fit",)
+    assert finding.cost_s == pytest.approx(20.0, abs=0.5)

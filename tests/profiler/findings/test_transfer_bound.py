@@ -39,6 +39,10 @@ def check(run: Any) -> list[Any]:
     return Advisor().check(trace, Tools(replay=Replayer(trace)))
 
 
+def facts(finding: Any) -> dict[str, Any]:
+    return {evidence.name: evidence.value for evidence in finding.evidence}
+
+
 def test_moves_on_the_path_cost_what_they_take(made_run: Make) -> None:
     (finding,) = check(chain(made_run))
     assert finding.kind == "transfer_bound"
@@ -100,3 +104,30 @@ def test_transfers_between_tasks_are_found_however_they_are_told(made_run: Make,
     assert finding.cost_s == pytest.approx(30.0, abs=0.1)
     assert finding.title.startswith("Cores idled 1 min while 20 GB moved")
     assert [one.kind for one in diagnose(run.trace()).findings] == ["transfer_bound"]
+
+
+def test_transfers_at_one_time_share_the_idle_core(made_run: Make) -> None:
+    """By hand: of w1's four cores one idles for 9 s, in which the data of four tasks comes."""
+    run = made_run(workers=2, threads=4, engine="taskvine")
+    for number in range(3):
+        run.task(f"a{number}", "load", "w1", 0.0, 10.0)
+    for number in range(4):
+        run.task(f"c{number}", "load", "w0", 0.0, 1.0)
+        run.task(f"b{number}", "join", "w1", 10.0, 10.0, transfer_s=9.0, received_bytes=10**9)
+        run.tables["deps"].append({"task_id": f"b{number}", "depends_on": f"c{number}"})
+    (finding,) = check(run)
+    assert finding.title.startswith("Cores idled 9 s while 4 GB moved")
+    assert facts(finding)["cores idle during transfers"] == pytest.approx(9.0)
+    (bound,) = Advisor().check(run.trace(), Tools())
+    assert bound.cost_s == pytest.approx(9.0 / 8)
+
+
+@pytest.mark.parametrize("blank", ["worker", "started_ns"])
+def test_moves_without_a_place_are_told_not_to_be_known(made_run: Make, blank: str) -> None:
+    run = made_run(workers=1, threads=1, engine="taskvine")
+    for number in range(8):
+        run.task(f"b{number}", "join", "w0", 20.0 * number + 10.0, 10.0, transfer_s=9.0)
+        run.tables["tasks"][-1][blank] = None
+    tools = Tools()
+    assert Advisor().check(run.trace(), tools) == []
+    assert any("what moving data cost" in note for note in tools.notes)

@@ -118,3 +118,32 @@ def test_a_job_on_several_nodes_is_killed_by_one_of_them(
     assert facts(finding)["memory asked for"] == 16 * 2**30
     assert facts(finding)["enough"] == pytest.approx(32 * 2**30, rel=0.03)
     assert finding.apply["memory_request"]["value"] == pytest.approx(128 * 2**30, rel=0.03)
+
+
+@pytest.mark.parametrize("killed_", [1, 3])
+def test_attempts_without_a_start_count_among_all(killed_: int) -> None:
+    row = {"group": "align", "submitted_ns": 0, "requested_memory_bytes": 4 * 10**9}
+    rows: list[dict[str, Any]] = [
+        {"task_id": f"k{number}", **row, "outcome": "oom", "ended_ns": 50 * 10**9}
+        for number in range(killed_)
+    ]
+    rows.append({"task_id": "f", **row, "outcome": "ok", "started_ns": 0, "ended_ns": 10**11})
+    trace = Trace.from_tables({"tasks": rows}, {"engine": "nextflow", "run": {"status": "failed"}})
+    (finding,) = check(trace)
+    assert f"{killed_} of {killed_ + 1} attempts were killed" in finding.title
+    evidence = {e.name: e.n for e in finding.evidence}
+    assert evidence["attempts killed for memory"] == killed_ + 1
+
+
+def test_a_requeued_job_does_not_hide_those_that_were_lost() -> None:
+    second = 10**9
+    row = {"group": "train", "submitted_ns": 0, "requested_memory_bytes": 4 * 10**9}
+    rows: list[dict[str, Any]] = [
+        {"task_id": f"j{number}", **row, "outcome": "oom", "started_ns": number * second,
+         "ended_ns": (number + 3600) * second} for number in range(40)
+    ]  # fmt: skip
+    rows.append({"task_id": "j0", **row, "outcome": "ok", "attempt": 1,
+                 "started_ns": 4000 * second, "ended_ns": 4100 * second})  # fmt: skip
+    (finding,) = check(Trace.from_tables({"tasks": rows}, {"engine": "slurm"}))
+    assert finding.cost_s is None
+    assert facts(finding)["tasks that never ended well"] == 39

@@ -154,6 +154,23 @@ def test_tasks_of_a_work_queue_go_to_any_free_worker(made_run: Make) -> None:
     assert "gone to whichever worker was free" in finding.cost_how
 
 
+@pytest.mark.parametrize("beside", [165, 190])
+def test_what_letting_tasks_go_saves_is_not_the_workers_doing(made_run: Make, beside: int) -> None:
+    """w0 has 100 tasks of 1.5 s, w1 more of 1 s; no hand said so beforehand, and none moved."""
+    run = made_run(workers=2, threads=1)
+    for worker, n, took in (("w0", 100, 1.5), ("w1", beside, 1.0)):
+        for number in range(n):
+            run.task(f"{worker}-{number}", "map", worker, took * number, took, ready=0.0,
+                     cpu_s=0.95 * took)  # fmt: skip
+    (finding,) = check(run.trace())
+    # By hand: work is shared out to the end; w0's share of it is 3/2 of what a fast one takes.
+    loose_s, fast_s = (150.0 + beside) / 2, (100.0 + beside) / 2
+    truth = (loose_s - fast_s) * max(150.0, beside) / loose_s
+    assert finding.cost_s == pytest.approx(truth, rel=0.25)
+    low, high = finding.cost_s_interval80
+    assert low <= truth <= high
+
+
 def test_a_slow_workers_last_tasks_are_no_narrow_step(made_run: Make) -> None:
     found = diagnose(placed(made_run, 2, 12, submitted=True).trace()).findings
     assert [finding.kind for finding in found] == ["uneven_workers"]

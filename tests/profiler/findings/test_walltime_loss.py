@@ -112,3 +112,62 @@ def test_workers_stopped_at_their_limit(made_run: Make) -> None:
 def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
     trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
     assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))
+
+
+def jobs(rows: list[dict[str, Any]], engine: str = "slurm", **meta: Any) -> Trace:
+    base = {"group": "train", "submitted_ns": 0, "requested_cores": 4.0}
+    return Trace.from_tables(
+        {"tasks": [{**base, **row} for row in rows]}, {"engine": engine, **meta}
+    )
+
+
+def job(name: int, begin_h: float, hours: float, limit_h: float, outcome: str, **more: Any) -> Any:
+    times = {"started_ns": int(begin_h * H), "ended_ns": int((begin_h + hours) * H)}
+    limit = {"requested_wall_s": 3600.0 * limit_h}
+    return {"task_id": f"j{name}", "outcome": outcome, **times, **limit, **more}
+
+
+H = 3600 * 10**9
+
+
+@pytest.mark.parametrize(("retry", "cost_s"), [((1.05, 0.02), None), ((1.2, 0.1), 425.0)])
+def test_one_that_was_tried_again_does_not_hide_the_others(
+    retry: tuple[float, float], cost_s: float | None
+) -> None:
+    """Where its retry ends last the log is shorter without it; else no seconds can be told."""
+    rows = [job(number, 0.001 * number, 1.0, 1.0, "timeout") for number in range(100)]
+    rows.append(job(0, *retry, 1.0, "ok", attempt=1))
+    (finding,) = check(jobs(rows))
+    assert finding.title.startswith("`train`: 100 of 101 jobs")
+    assert finding.cost_s == (cost_s and pytest.approx(cost_s, rel=0.1))
+    assert finding.cost_core_h == pytest.approx(400.0)
+    assert facts(finding)["tasks that never ended well"] == 99
+
+
+def test_what_was_killed_in_a_failed_run_is_told_without_a_start() -> None:
+    rows = [job(0, 0.0, 0.5, 2.0, "ok"), {**job(1, 0.0, 1.0, 1.0, "timeout"), "started_ns": None}]
+    (finding,) = check(jobs(rows, "nextflow", run={"status": "failed"}))
+    assert finding.title == "`train`: 1 of 2 jobs were killed at their time limit (1 h)"
+    assert (finding.cost_s, finding.cost_core_h) == (None, None)
+    assert facts(finding)["work lost"] is None
+    assert finding.change == "process { withName: 'train' { time = '120 min' } }"
+
+
+def test_without_limit_or_start_only_more_time_can_be_advised() -> None:
+    blank = {"started_ns": None, "requested_wall_s": None}
+    rows = [{**job(1, 0.0, 1.0, 1.0, "timeout"), **blank}]
+    (finding,) = check(jobs(rows, "nextflow", run={"status": "failed"}))
+    assert finding.title.endswith("killed at their time limit")
+    assert finding.advice.startswith("Ask for more time")
+    assert finding.change is None
+
+
+def test_no_less_is_advised_than_what_was_not_enough() -> None:
+    rows = [job(number, 0.0, 3.0, 10.0, "ok") for number in range(4)]
+    rows += [
+        job(10 + number, 0.0, limit, limit, "timeout") for number, limit in enumerate((2, 2, 10))
+    ]
+    (finding,) = check(jobs(rows))
+    assert finding.change == "#SBATCH --time=20:00:00"
+    assert "10 h that were not enough" in finding.advice
+    assert facts(finding)["longest that was not enough"] == 36000.0

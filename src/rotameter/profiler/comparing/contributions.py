@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from rotameter.profiler.replaying.choose import chosen
 from rotameter.profiler.replaying.model import PARTS
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from rotameter.profiler.replaying.model import Model
     from rotameter.profiler.replaying.savings import Replayer
     from rotameter.profiler.view import Codes, Floats
@@ -86,8 +88,9 @@ class Like:
         if not self.by_home:
             _take(parts, nodes, columns, self.wall_s)
             return replace(model, parts_s=parts)
+        mine = _split(nodes, model.home[nodes])
         for home, walls in self.by_home:
-            _take(parts, nodes[model.home[nodes] == home], columns, walls)
+            _take(parts, mine.get(home, nodes[:0]), columns, walls)
         # How much each worker did is what is taken over: none of it may move on.
         pinned = model.pinned.copy()
         pinned[nodes] = True
@@ -125,7 +128,15 @@ def _by_worker(model: Model, names: tuple[str, ...]) -> dict[int, Floats]:
     home = model.home[nodes]
     if (home < 0).any():
         return {}
-    return {int(one): np.sort(model.wall_s[nodes[home == one]]) for one in np.unique(home)}
+    order = np.lexsort((model.wall_s[nodes], home))
+    return _split(model.wall_s[nodes][order], home[order])
+
+
+def _split(values: NDArray[Any], keys: Codes) -> dict[int, NDArray[Any]]:
+    """Give the values of each key, in their order."""
+    order = np.argsort(keys, kind="stable")
+    found, first = np.unique(keys[order], return_index=True)
+    return dict(zip(found.tolist(), np.split(values[order], first[1:]), strict=True))
 
 
 def _partners(models: tuple[Model, Model], sides: Sequence[dict[int, Floats]]) -> dict[int, int]:

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEVER_ENDED_WELL",
+    "count_like",
     "ends_run",
     "in_vain",
+    "lost_work_s",
     "memory_kills",
     "never_ended_well",
     "redone",
@@ -66,11 +68,38 @@ def redone(seen: View, rows: Mask) -> Mask:
     """
     gone = np.zeros(len(seen.task_ids) + 1, dtype=bool)
     gone[seen.task[seen.never_ok]] = True
-    last = np.full(len(seen.task_ids) + 1, -np.inf)
-    begun = np.nan_to_num(seen.started, nan=-np.inf)
-    np.maximum.at(last, seen.task, begun)
-    made: Mask = rows & (seen.task >= 0) & (last[seen.task] > begun) & ~gone[seen.task]
+    made: Mask = rows & (seen.task >= 0) & _followed(seen) & ~gone[seen.task]
     return made
+
+
+def _followed(seen: View) -> Mask:
+    """Say which attempts are not the last of their task, as far as their order is on record.
+
+    Starts tell it, else numbers of attempts, else ends: the first of these that all attempts of a
+    task have. Where none is on record nothing says that any was the last.
+    """
+    size = len(seen.task_ids) + 1
+    made = np.ones(seen.n, dtype=bool)
+    for value in (seen.ended, seen.number("attempt"), seen.started):
+        blank = np.zeros(size, dtype=bool)
+        blank[seen.task[np.isnan(value)]] = True
+        last, first = np.full(size, -np.inf), np.full(size, np.inf)
+        np.fmax.at(last, seen.task, value)
+        np.fmin.at(first, seen.task, value)
+        tells = ~blank & (last > first)
+        made = np.where(tells[seen.task], value < last[seen.task], made)
+    return made
+
+
+def lost_work_s(seen: View, rows: Mask) -> float | None:
+    """Sum the seconds of attempts; None where how long they ran is not on record."""
+    walls = seen.wall[rows]
+    return None if np.isnan(walls).all() else float(np.nansum(walls))
+
+
+def count_like(seen: View, group: int, rows: Mask) -> int:
+    """Count a group's attempts: those that really ran, and some that surely did."""
+    return int(((seen.could_measure | rows) & (seen.group == group) & ~seen.nested).sum())
 
 
 def never_ended_well(seen: View, rows: Mask) -> tuple[Evidence, ...]:
@@ -101,8 +130,11 @@ def without_or_lost(
     """
     again, fatal = redone(seen, rows), ends_run(seen, rows)
     cost = without(seen, tools, again, how=how, bound_how=bound_how) if again.any() else None
-    if again.any() and not (fatal and (cost is None or not cost.seconds)):
+    if not (rows & ~again).any():
         return cost
+    # What those that ran again cost does not hide what the others held.
+    if cost is not None and cost.seconds:
+        return cost if seen.slots else _with_held(seen, cost, rows)
     return in_vain(seen, rows, unknown, seconds=None, always=fatal)
 
 
@@ -134,6 +166,8 @@ def without(
     Cost or None
         None where the run would be hardly shorter and little was spent on them.
     """
+    if seen.makespan is None:
+        return in_vain(seen, rows, "when the attempts ran is not on record", seconds=None)
     most = spent_s(seen, rows)
     if not whole:
         most = min(most, hastened_s(seen, rows))
@@ -156,7 +190,8 @@ def without(
             how=how,
         )
         if cost is not None:
-            return _with_held(seen, _at_most(seen, _for_these(cost, rows), most), rows)
+            cost = _at_most(seen, _for_these(cost, rows), most)
+            return cost if cost.fields["cost_core_h"] is not None else _with_held(seen, cost, rows)
     why = (
         _OFF_PATH
         if base is not None
@@ -284,9 +319,7 @@ def _held(seen: View, rows: Mask) -> tuple[float, float]:
 
 
 def _with_held(seen: View, cost: Cost, rows: Mask) -> Cost:
-    """Say what the attempts held, where it is not known what the workers did."""
-    if cost.fields["cost_core_h"] is not None:
-        return cost
+    """Say what the attempts held: for where it is not known what the workers did."""
     core_s, gbh = _held(seen, rows)
     fields = {
         **cost.fields,

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings._resources import asked_cores
+from rotameter.profiler.groups import quantiles
 
 if TYPE_CHECKING:
     from rotameter.profiler.occupancy import Timeline
-    from rotameter.profiler.view import Floats, Mask, View
+    from rotameter.profiler.view import Codes, Floats, Mask, View
 
 __all__ = ["free_cores", "memory_held", "places"]
 
@@ -45,20 +46,27 @@ def free_cores(seen: View, line: Timeline) -> Floats:
 
 
 def places(seen: View) -> Floats:
-    """Give how many of each group's tasks fit on the workers at once; shape (n_groups + 1,)."""
-    slots = float(seen.slots or 1.0)
-    asked = np.stack([asked_cores(seen), seen.number("requested_memory_bytes")])
-    fits = np.full(len(seen.groups) + 1, slots)
-    for group in np.unique(seen.group[seen.ran & (asked > 0).any(axis=0)]).tolist():
-        mine = seen.ran & (seen.group == group)
-        each = [float(np.median(a[mine & (a > 0)])) if (a[mine] > 0).any() else 0.0 for a in asked]
-        room = 0.0
-        for has in seen.held:
-            by = [
-                np.floor(float(has[name]) / ask)
-                for name, ask in zip(("cores", "memory"), each, strict=True)
-                if ask > 0 and has[name] > 0
-            ]
-            room += min([*by, float(np.nan_to_num(has["cores"]))])
-        fits[group] = max(1.0, min(slots, room))
-    return fits
+    """Give how many of each group's tasks fit on the workers at once; shape (n_groups + 1,).
+
+    Most groups ask for the same, and most workers are alike: each pair is looked at once.
+    """
+    slots, n = float(seen.slots or 1.0), len(seen.groups) + 1
+    key = np.where(seen.group < 0, n - 1, seen.group)
+    asked = []
+    for each in (asked_cores(seen), seen.number("requested_memory_bytes")):
+        rows = seen.ran & (each > 0)
+        asked.append(np.nan_to_num(quantiles(key[rows], each[rows], n, (0.5,))[0]))
+    asks, ask = np.unique(np.stack(asked, axis=1), axis=0, return_inverse=True)
+    has = np.nan_to_num(np.stack([seen.held["cores"], seen.held["memory"]], axis=1))
+    has, alike = np.unique(has, axis=0, return_counts=True)
+    room = np.array([_room(one, has, alike) if one.any() else slots for one in asks])
+    made: Floats = np.clip(room, 1.0, max(1.0, slots))[ask.ravel()]
+    return made
+
+
+def _room(ask: Floats, has: Floats, alike: Codes) -> float:
+    """Count the tasks that fit on workers by what they ask for of cores and of memory; 0: none."""
+    by = [
+        np.where(has[:, k] > 0, np.floor(has[:, k] / ask[k]), np.inf) for k in (0, 1) if ask[k] > 0
+    ]
+    return float(np.minimum.reduce([*by, has[:, 0]]) @ alike)

@@ -85,7 +85,8 @@ def sizes(seen: View) -> dict[str, Floats]:
     np.add.at(total, task[known], result[on[known]])
     np.add.at(count, task[known], 1)
     inputs = np.where(count > 0, total, np.nan)[seen.task]
-    told = np.bincount(seen.group[~np.isnan(inputs)], minlength=len(seen.groups) + 1) > 0
+    of_group = (seen.group >= 0) & ~np.isnan(inputs)
+    told = np.bincount(seen.group[of_group], minlength=len(seen.groups) + 1) > 0
     received = _else(seen, seen.number("received_bytes"), "network", ("receive", "read"))
     found = {
         "input_bytes": inputs,

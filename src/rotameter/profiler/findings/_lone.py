@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +14,13 @@ from rotameter.units import format_number
 if TYPE_CHECKING:
     from rotameter.profiler.view import View
 
-__all__ = ["Alone", "Lone", "is_chain", "lone"]
+__all__ = ["Alone", "Lone", "lone"]
 
 ONE_STEP = 0.3
-"""Where no group ran for this part of the time, there is no step to split: there is a chain."""
+"""Where no group ran for this part of the time, there is no one step to split."""
+
+BESIDE = 1.5
+"""Where fewer groups than that ran at a time, they followed each other."""
 
 COMPUTED = 0.5
 """What used less than this part of the cores that it held did not lack cores."""
@@ -50,27 +53,38 @@ class Alone:
         With their shares of that time, longest first.
     one : Lone or None
         Of a step that is one task of an engine whose tasks are programs.
+    at_once : float
+        How many of the groups ran at a time, on average.
     """
 
     groups: list[tuple[int, float]]
     one: Lone | None
+    at_once: float = 1.0
 
     @staticmethod
-    def of(seen: View, groups: list[tuple[int, float]], *, gaps: bool) -> Alone:
+    def of(
+        seen: View, groups: list[tuple[int, float]], *, gaps: bool, at_once: float = 1.0
+    ) -> Alone:
         """Look whether a step is one task; where nothing ran there is no such step."""
+        made = Alone(groups, None, at_once)
         programs = seen.meta.get("engine") not in (None, "python", "dask")
-        one = programs and groups and not gaps and not is_chain(groups)
-        return Alone(groups, lone(seen, groups[0][0]) if one else None)
+        one = programs and groups and not gaps and not made.many
+        return replace(made, one=lone(seen, groups[0][0])) if one else made
+
+    @property
+    def many(self) -> bool:
+        """Whether many groups ran in that time, none of them for a good part of it."""
+        return bool(self.groups) and self.groups[0][1] < ONE_STEP
+
+    @property
+    def chain(self) -> bool:
+        """Whether they ran one after another."""
+        return self.many and self.at_once < BESIDE
 
     @property
     def unsure(self) -> bool:
         """Whether it is not known that anything but other work could fill the cores."""
         return self.one is not None and not self.one.able
-
-
-def is_chain(groups: list[tuple[int, float]]) -> bool:
-    """Say whether many groups ran in that time, none of them for a good part of it."""
-    return bool(groups) and groups[0][1] < ONE_STEP
 
 
 def lone(seen: View, group: int) -> Lone | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from rotameter.profiler.findings._held import free_cores, memory_held, places
 from rotameter.profiler.findings._likes import behind, comparable, long_ones
-from rotameter.profiler.findings._lone import Alone, is_chain
+from rotameter.profiler.findings._lone import Alone
 from rotameter.profiler.findings._replayed import Cost, at_most, by_replay
 from rotameter.profiler.findings.base import (
     Tools,
@@ -72,7 +72,8 @@ class Advisor:
         cost = (idle + gaps) / slots
         if not worth_saying(seen, cost) or cost < 0.05 * (seen.makespan or 0.0):
             return []
-        alone = Alone.of(seen, _alone(seen, line, narrow), gaps=gaps > idle)
+        groups, at_once = _alone(seen, line, narrow)
+        alone = Alone.of(seen, groups, gaps=gaps > idle, at_once=at_once)
         made = _cost(seen, tools, line, narrow, alone, gaps > 0.1 * idle, cost)
         if made is None:
             return []
@@ -98,11 +99,11 @@ class Advisor:
             title = (
                 f"For {format_seconds(float(line.dt[narrow].sum()))} only "
                 f"{format_number(width, 2)} of {format_number(slots)} cores had a task"
-                f"{_who(seen, groups)}"
+                f"{_who(seen, alone)}"
             )
         advice, change = _advice(seen, [g for g, _ in groups], gaps=gaps > idle)
-        if is_chain(groups) and gaps <= idle:
-            advice, change = _for_a_chain(len(groups), slots), None
+        if alone.many and gaps <= idle:
+            advice, change = _for_many(alone, slots), None
         elif alone.one is not None:
             advice, change = alone.one.advice, None
         return Finding(
@@ -163,7 +164,7 @@ def _cost(
     if gaps:
         changes.append(Scale(None, "gap", 0.0))
     bound_how = f"idle core time over {format_number(slots)} cores, if the same work spread evenly"
-    least = 0.0 if is_chain(alone.groups) or alone.unsure else 0.3
+    least = 0.0 if alone.many or alone.unsure else 0.3
     if not changes:
         return at_most(seen, bound_s, bound_how)
     words = ["what ran alone were split into as many pieces as there are cores"] * int(rows.any())
@@ -211,14 +212,15 @@ def _gap_title(seen: View, idle_s: float, slots: float) -> str:
     return f"For {format_seconds(idle_s)} no task ran: {cores} waited for the code between tasks"
 
 
-def _who(seen: View, groups: list[tuple[int, float]]) -> str:
+def _who(seen: View, alone: Alone) -> str:
     """Say which group ran in that time, and how much of it: one that hardly did is not named."""
+    groups = alone.groups
     if not groups:
         return ""
     first, share = groups[0]
     if len(groups) == 1 or share >= 0.95:
         return f": {seen.label(first)} ran"
-    if not is_chain(groups):
+    if not alone.many:
         return f": {seen.label(first)} ran {share:.0%} of it"
     return f": {len(groups)} groups ran, {seen.label(first)} most ({share:.0%})"
 
@@ -268,11 +270,16 @@ def _advice(seen: View, groups: list[int], *, gaps: bool) -> tuple[str, str | No
     )
 
 
-def _for_a_chain(count: int, slots: float) -> str:
+def _for_many(alone: Alone, slots: float) -> str:
+    """Advise where no one group is the step to split."""
+    count, more = len(alone.groups), max(2.0, slots)
+    how = "one after another"
+    if not alone.chain:
+        how, more = f"about {format_number(alone.at_once, 2)} at a time", slots / alone.at_once
+    pieces = format_number(max(2.0, float(round(more))))
     return (
-        f"{count} groups ran one after another: at most that is saved, if each of them can be "
-        f"split into {format_number(max(2.0, slots))} tasks. Overlap them with other work, or use "
-        "fewer cores."
+        f"{count} groups ran {how}: at most that is saved, if each of them can be split into "
+        f"{pieces} tasks. Overlap them with other work, or use fewer cores."
     )
 
 
@@ -455,19 +462,27 @@ def _pauses(line: Timeline, mask: Mask) -> Mask:
     return pauses
 
 
-def _alone(seen: View, line: Timeline, narrow: Mask) -> list[tuple[int, float]]:
-    """Give the groups that ran while too little did, with their shares, longest first."""
+def _alone(seen: View, line: Timeline, narrow: Mask) -> tuple[list[tuple[int, float]], float]:
+    """Give the groups that ran while too little did, with their shares, longest first.
+
+    And how many of them ran at a time, on average.
+    """
     if not narrow.any():
-        return []
+        return [], 1.0
     grid = np.concatenate([line.start, [line.start[-1] + line.dt[-1]]])
     total = np.concatenate([[0.0], np.cumsum(np.where(narrow, line.dt, 0.0))])
     rows = np.flatnonzero(seen.ran & (seen.group >= 0))
-    within: Floats = np.interp(seen.ended[rows], grid, total) - np.interp(
-        seen.started[rows], grid, total
-    )
-    sums = np.bincount(seen.group[rows], within, minlength=len(seen.groups))
+    rows = rows[np.lexsort((seen.started[rows], seen.group[rows]))]
+    group = seen.group[rows]
+    since, until = (np.interp(t[rows], grid, total) for t in (seen.started, seen.ended))
+    sums = np.bincount(group, until - since, minlength=len(seen.groups))
+    # Each group's own time, what ran side by side once: groups are laid end to end.
+    base = group * float(total[-1])
+    covered = np.maximum.accumulate(np.concatenate([[0.0], base + until]))
+    alone = np.maximum(covered[1:] - np.maximum(covered[:-1], base + since), 0.0)
     order = np.lexsort((np.arange(len(sums)), -sums))
-    return [(int(g), float(sums[g] / sums.sum())) for g in order if sums[g] > 1e-9]
+    groups = [(int(g), float(sums[g] / sums.sum())) for g in order if sums[g] > 1e-9]
+    return groups, float(alone.sum()) / max(float(total[-1]), 1e-12)
 
 
 def _tail(seen: View, line: Timeline, narrow: Mask) -> float:

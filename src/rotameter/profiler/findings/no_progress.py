@@ -219,7 +219,6 @@ def _finding(seen: View, tools: Tools, still: list[Stretch]) -> Finding | None:
     longest = max(still, key=lambda one: one.end - one.begin)
     share = float(np.nansum(seen.number("cpu_s")[rows]) / max(seen.wall[rows].sum(), 1e-9))
     label = seen.label(groups[0]) if groups else "tasks"
-    idle = _host_idle(seen, longest)
     return Finding(
         code="RM128",
         kind="no_progress",
@@ -241,18 +240,7 @@ def _finding(seen: View, tools: Tools, still: list[Stretch]) -> Finding | None:
             Evidence(
                 "CPU time / duration of them", round(share, 4), "ratio", "measured", len(rows)
             ),
-            Evidence(
-                "ended within",
-                round(float(np.ptp(seen.ended[longest.rows])), 3),
-                "s",
-                "of each other, after the longest stretch",
-                len(longest.rows),
-            ),
-            *(
-                (Evidence("host CPU meanwhile", round(idle, 3), "ratio", "sampled"),)
-                if idle is not None
-                else ()
-            ),
+            *_of_longest(seen, longest),
         ),
         **cost.fields,
         confidence="high" if len(longest.rows) >= 2 and share < 0.1 else "medium",
@@ -263,6 +251,16 @@ def _finding(seen: View, tools: Tools, still: list[Stretch]) -> Finding | None:
         change=None,
         apply=None,
     )
+
+
+def _of_longest(seen: View, longest: Stretch) -> tuple[Evidence, ...]:
+    """Give what is known of the longest stretch: how its attempts ended, what the host did."""
+    apart, idle = float(np.ptp(seen.ended[longest.rows])), _host_idle(seen, longest)
+    how, n = "of each other, after the longest stretch", len(longest.rows)
+    ended = Evidence("ended within", round(apart, 3), "s", how, n)
+    if idle is None:
+        return (ended,)
+    return ended, Evidence("host CPU meanwhile", round(idle, 3), "ratio", "sampled")
 
 
 def _groups(seen: View, rows: Codes, lost: Floats) -> list[int]:

@@ -237,6 +237,8 @@ def in_waves(seen: View, wait: Floats) -> bool:
     A log of jobs that came of their own accord tells nobody's makespan.
     """
     rows = np.flatnonzero(seen.ran & ~np.isnan(wait))
+    if not rows.size:
+        return False
     since = seen.started[rows] - wait[rows]
     order = np.lexsort((rows, since))
     rows, since = rows[order], since[order]

@@ -94,9 +94,7 @@ class Advisor:
         measure = grown_with(seen, comparable(seen), long_ones(seen, comparable(seen))).measure
         name = measure[group] or "input_bytes"
         size = sizes(seen)[name][rows]
-        large, middle = float(np.nanmax(size)), float(np.nanmedian(size))
-        bytes_ = name.endswith("_bytes")
-        shown = format_bytes(large) if bytes_ else format_number(large)
+        larger = float(np.nanmax(size)) / float(np.nanmedian(size))
         pieces = int(np.clip(np.ceil(top / max(median, 1e-9)), 2, 8))
         word = _WORDS.get(name) or name.removesuffix("_bytes").replace("_", " ")
         return Finding(
@@ -106,18 +104,12 @@ class Advisor:
             title=(
                 f"{seen.label(group)}: the longest of {n:,} tasks took {format_seconds(top)}, "
                 f"{format_number(top / median, 2)} times the median, with "
-                f"{format_number(large / middle, 2)} times the {word}"
+                f"{format_number(larger, 2)} times the {word}"
             ),
             groups=(seen.groups[group],),
             evidence=(
                 Evidence("longest / median", round(top / median, 3), "times", "measured", n),
-                Evidence(
-                    f"largest {word} / median",
-                    round(large / middle, 3),
-                    "times",
-                    f"{shown} against {format_bytes(middle) if bytes_ else format_number(middle)}",
-                    int((~np.isnan(size)).sum()),
-                ),
+                _largest(size, name, word),
                 Evidence("tasks with more to do", int((big & rows).sum()), "", "counted", n),
                 *_related(size, wall, name),
             ),
@@ -138,6 +130,17 @@ class Advisor:
                 "order": {"factor": None},
             },
         )
+
+
+def _largest(size: np.ndarray, name: str, word: str) -> Evidence:
+    """Compare the largest of some sizes with their median."""
+    large, middle = float(np.nanmax(size)), float(np.nanmedian(size))
+    shown = [
+        format_bytes(one) if name.endswith("_bytes") else format_number(one)
+        for one in (large, middle)
+    ]
+    how, n = " against ".join(shown), int((~np.isnan(size)).sum())
+    return Evidence(f"largest {word} / median", round(large / middle, 3), "times", how, n)
 
 
 def _related(size: np.ndarray, wall: np.ndarray, name: str) -> tuple[Evidence, ...]:

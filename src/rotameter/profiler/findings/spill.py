@@ -62,7 +62,8 @@ class Advisor:
     ) -> Finding:
         written = max(_total(seen, "spill_total_bytes"), lost["bytes"])
         most = _peak_spilled(seen)
-        limit = float(np.nanmax(seen.lives["memory"])) if len(seen.lives) else float("nan")
+        limits = seen.lives["memory"][~np.isnan(seen.lives["memory"])]
+        limit = float(limits.max()) if limits.size else float("nan")
         needed = most if most else written
         target = None
         if np.isfinite(limit):

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from rotameter.profiler.findings._likes import comparable, long_ones
 from rotameter.profiler.findings._saved import Shorter
 from rotameter.profiler.findings.base import Tools, price, severity_of, worth_saying
-from rotameter.profiler.occupancy import BUSY_TRANSFER, Occupancy, occupancy
+from rotameter.profiler.occupancy import BUSY_TRANSFER, Occupancy, occupancy, sweep
 from rotameter.profiler.replaying.changes import Cap, Scale
 from rotameter.profiler.replaying.intervals import covered
 from rotameter.profiler.view import View, floats, lookup, short, view
@@ -41,7 +41,8 @@ class Advisor:
         placed = bool(len(moved["start"]))
         if not placed:
             moved = _before_starts(seen)
-            waited = float((moved["end"] - moved["start"]).sum())
+            # Also what has no worker or start on record moved: that its cost is unknown is told.
+            waited = float(np.nansum(seen.number("transfer_s")[~seen.outcome_in("cached")]))
             if not worth_saying(seen, waited):
                 return []
         swept = occupancy(seen)
@@ -224,9 +225,25 @@ def _before_starts(seen: View) -> dict[str, Any]:
 
 
 def _idle_before(swept: Occupancy, moved: dict[str, Any]) -> Floats:
-    """Give the core time that stood idle during transfers that no interval tells of."""
-    idle = swept.integral(swept.idle, moved["worker"], moved["start"], moved["end"])
-    return np.asarray(np.minimum(idle, moved["end"] - moved["start"]))
+    """Share out the cores that stood idle during transfers that no interval tells of.
+
+    Each transfer waits for one core at most, and those at one time share the idle ones.
+    """
+    if not len(moved["start"]) or not len(swept.axis):
+        return np.zeros(len(moved["start"]))
+    # Not into another worker's time, however long before the run.
+    begun = np.clip(moved["start"], swept.base, moved["end"])
+    starts, ends = (swept.place(moved["worker"], at) for at in (begun, moved["end"]))
+    edges, going = sweep(starts, ends, np.zeros(len(starts), np.int64), np.ones(len(starts)), 1)
+    grid = np.unique(np.concatenate([edges, swept.axis, swept.axis + swept.dt]))
+    at = np.searchsorted(swept.axis, grid[:-1], "right") - 1
+    held = (at >= 0) & (grid[:-1] < (swept.axis + swept.dt)[at])
+    idle = np.where(held, swept.idle[at], 0.0)
+    count = going[np.maximum(np.searchsorted(edges, grid[:-1], "right") - 1, 0), 0]
+    count = np.where(grid[:-1] < edges[0], 0.0, np.round(count))
+    each = np.minimum(idle, count) / np.maximum(count, 1.0)
+    total = np.concatenate([[0.0], np.cumsum(each * np.diff(grid))])
+    return np.asarray(np.interp(ends, grid, total) - np.interp(starts, grid, total))
 
 
 def _inside_s(seen: View) -> Floats:

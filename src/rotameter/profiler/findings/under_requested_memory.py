@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from rotameter.profiler.findings._again import (
+    count_like,
+    lost_work_s,
     memory_kills,
     never_ended_well,
     without_or_lost,
@@ -73,7 +75,7 @@ class Advisor:
 
 def _evidence(seen: View, group: int, rows: Mask, nodes: float) -> tuple[Evidence, ...]:
     n, inferred = int(rows.sum()), _inferred(seen, rows)
-    of = int((seen.could_measure & (seen.group == group) & ~seen.nested).sum())
+    of = count_like(seen, group, rows)
     asked, enough, how = _enough(seen, group, rows)
     lost_s = lost_work_s(seen, rows)
     blind = bool(np.isnan(seen.task_memory[rows]).all())
@@ -105,7 +107,7 @@ def _evidence(seen: View, group: int, rows: Mask, nodes: float) -> tuple[Evidenc
 
 def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
     label, n = seen.label(group), int(rows.sum())
-    of = int((seen.could_measure & (seen.group == group) & ~seen.nested).sum())
+    of = count_like(seen, group, rows)
     asked, enough, how = _enough(seen, group, rows)
     nodes = float(np.median(nodes_of(seen)[rows]))
     each = " a node" if nodes > 1 else " each"
@@ -140,12 +142,6 @@ def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
         change=memory_lines(seen, group, enough * nodes if enough else None),
         apply={"memory_request": {"value": enough * nodes} if enough else {"factor": STEP}},
     )
-
-
-def lost_work_s(seen: View, rows: Mask) -> float | None:
-    """Sum the seconds of attempts; None where how long they ran is not on record."""
-    walls = seen.wall[rows]
-    return None if np.isnan(walls).all() else float(np.nansum(walls))
 
 
 def nodes_of(seen: View) -> Floats:

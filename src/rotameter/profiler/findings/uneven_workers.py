@@ -141,7 +141,7 @@ class Advisor:
             tools,
             placement,
             change,
-            base=(placement,) if placement.fixed else (),
+            base=(placement,),
             bound_s=excess_s / max(1.0, seen.slots or 1.0),
             bound_how="its extra time over all cores",
             how=f"as if it were as fast as the others, and each task had {went}",

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.findings._again import never_ended_well, without_or_lost
+from rotameter.profiler.findings._again import (
+    count_like,
+    lost_work_s,
+    never_ended_well,
+    without_or_lost,
+)
 from rotameter.profiler.findings._death_cost import loss_of, never_done, priced, replayed
 from rotameter.profiler.findings._limits import age_of, at_their_limit
 from rotameter.profiler.findings._sized import sized
@@ -46,11 +51,15 @@ class Advisor:
 
 def _jobs(seen: View, tools: Tools) -> list[Finding]:
     """Look for attempts that ended at their time limit."""
-    rows = seen.outcome_in("timeout") & ~np.isnan(seen.wall) & ~seen.nested & (seen.group >= 0)
+    # Of what never ended well it need not be known how long it ran.
+    timed = (seen.wall > 0) | seen.never_ok
+    rows = seen.outcome_in("timeout") & timed & ~seen.nested & (seen.group >= 0)
     if not rows.any():
         return []
-    sums = np.bincount(seen.group[rows], seen.wall[rows], minlength=len(seen.groups))
-    order = [int(g) for g in np.argsort(-sums, kind="stable") if sums[g] > 0]
+    walls, size = np.nan_to_num(seen.wall[rows]), len(seen.groups)
+    sums = np.bincount(seen.group[rows], walls, minlength=size)
+    counts = np.bincount(seen.group[rows], minlength=size)
+    order = [int(g) for g in np.lexsort((-counts, -sums)) if counts[g] > 0]
     found = []
     for group in order[:MOST_GROUPS]:
         mine = rows & (seen.group == group)
@@ -126,27 +135,30 @@ def _of_workers(
 
 
 def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
-    label, n = seen.label(group), int(rows.sum())
-    of = int((seen.could_measure & (seen.group == group) & ~seen.nested).sum())
+    label, n, of = seen.label(group), int(rows.sum()), count_like(seen, group, rows)
     limits = seen.number("requested_wall_s")[rows]
-    limit = float(np.nanmedian(limits)) if not np.isnan(limits).all() else None
-    had = limit if limit is not None else float(np.nanmax(seen.wall[rows]))
-    longest, enough = _enough(seen, group, rows, had)
-    lost_s = float(np.nansum(seen.wall[rows]))
+    limit = None if np.isnan(limits).all() else float(np.nanmedian(limits))
+    most = _too_short(seen, rows)
+    had = limit or most
+    longest, enough = _enough(seen, group, most)
+    lost_s = lost_work_s(seen, rows)
     how = "a quarter above the longest that ended well" if longest else "twice the limit, at least"
+    if not longest and had and most and most > had:
+        how = f"twice the {format_seconds(most)} that were not enough either, at least"
     return Finding(
         code="RM127",
         kind="walltime_loss",
         severity=cost.severity,
         title=(
-            f"{label}: {n:,} of {of:,} jobs were killed at their time limit "
-            f"({format_seconds(had)}), {format_seconds(lost_s)} of work lost"
+            f"{label}: {n:,} of {of:,} jobs were killed at their time limit"
+            + (f" ({format_seconds(had)})" if had else "")
+            + (f", {format_seconds(lost_s)} of work lost" if lost_s is not None else "")
         ),
         groups=(seen.groups[group],),
         evidence=(
             Evidence("killed at the limit", n, "", "recorded states", of),
             *never_ended_well(seen, rows),
-            Evidence("work lost", round(lost_s, 3), "s", "summed", n),
+            Evidence("work lost", None if lost_s is None else round(lost_s, 3), "s", "summed", n),
             Evidence(
                 "time limit",
                 limit,
@@ -155,32 +167,40 @@ def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
                 n,
             ),
             Evidence(
+                "longest that was not enough", most, "s", "limits and durations of the killed", n
+            ),
+            Evidence(
                 "longest that ended well",
                 longest,
                 "s",
-                "measured" if longest else "none longer than the limit",
+                "measured" if longest else "none longer than what was not enough",
             ),
         ),
         **cost.fields,
         confidence="high" if longest else "medium",
         advice=(
-            f"Ask for {format_seconds(enough)} ({how}), or save the state before the limit and go "
-            "on from there."
+            f"Ask for {f'{format_seconds(enough)} ({how})' if enough else 'more time'}, or save "
+            "the state before the limit and go on from there."
         ),
-        change=_change(seen, group, enough),
+        change=_change(seen, group, enough) if enough else None,
         apply=None,
     )
 
 
-def _enough(seen: View, group: int, rows: Mask, had: float) -> tuple[float | None, float]:
-    """Give the longest duration that ended well, if above the limit, and a limit to ask for."""
-    killed = np.zeros(len(seen.task_ids) + 1, dtype=bool)
-    killed[seen.task[rows]] = True
+def _too_short(seen: View, rows: Mask) -> float | None:
+    """Give the longest time that was not enough for one of some killed attempts; None: unknown."""
+    limits = seen.number("requested_wall_s")[rows]
+    tried = np.where(limits > 0, limits, seen.wall[rows])
+    return None if np.isnan(tried).all() else float(np.nanmax(tried))
+
+
+def _enough(seen: View, group: int, most: float | None) -> tuple[float | None, float | None]:
+    """Give the longest duration that ended well, if above all limits, and a limit to ask for."""
     good = seen.ok & (seen.group == group) & (seen.wall > 0)
     top = float(seen.wall[good].max()) if good.any() else 0.0
-    if top > had:
+    if top > (most or 0.0):
         return top, HEADROOM * top
-    return None, STEP * had
+    return None, STEP * most if most else None
 
 
 def _as_sized(finding: Finding, seen: View, group: int, rows: Mask, tools: Tools) -> Finding:

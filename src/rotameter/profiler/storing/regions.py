@@ -140,31 +140,9 @@ def wildcard_rule(
     codes, seconds = codes[good], makespan_s[good]
     if not len(seconds):
         return None
-    rows = np.arange(len(seconds))
-    if len(rows) > _SAMPLE:
-        rows = np.sort(np.random.default_rng(0).permutation(len(rows))[:_SAMPLE])
     best = int(np.argmin(seconds))
-    tree, error = _pruned(_one_hot(codes[rows], levels), np.log(np.maximum(seconds[rows], 1e-9)))
-    at = _one_hot(codes[[best]], levels)[0]
-    conditions = _conditions(tree, at, levels)
-    if not conditions and float(seconds.mean()) > _SLACK * float(seconds[best]):
-        # A stump says that nothing is worth a knob, which the prices deny.
-        tree = _tree(0.0, len(rows)).fit(
-            _one_hot(codes[rows], levels), np.log(np.maximum(seconds[rows], 1e-9))
-        )
-        conditions = _conditions(tree, at, levels)
-    mean = float(seconds[_inside(codes, conditions)].mean())
-    while conditions:
-        # Without which condition does the region's mean rise least?
-        rises = {
-            knob: float(seconds[_inside(codes, _without(conditions, knob))].mean())
-            for knob in conditions
-        }
-        least = min(rises, key=lambda knob: (rises[knob], knob))
-        if len(conditions) <= most and rises[least] > _SLACK * mean:
-            break
-        del conditions[least]
-        mean = max(mean, rises[least]) if len(conditions) >= most else mean
+    tree, error, conditions = _grown(codes, seconds, levels, best)
+    conditions = _fewest(codes, seconds, conditions, most)
     region = seconds[_inside(codes, conditions)]
     fastest = max(float(seconds[best]), 1e-12)
     return Rule(
@@ -182,10 +160,45 @@ def wildcard_rule(
     )
 
 
+def _grown(
+    codes: NDArray[np.int64], seconds: Floats, levels: Sequence[int], best: int
+) -> tuple[Any, float, dict[int, set[int]]]:
+    """Grow a tree of the makespans; give it, its error, and the conditions of the best's leaf."""
+    rows = np.arange(len(seconds))
+    if len(rows) > _SAMPLE:
+        rows = np.sort(np.random.default_rng(0).permutation(len(rows))[:_SAMPLE])
+    x, y = _one_hot(codes[rows], levels), np.log(np.maximum(seconds[rows], 1e-9))
+    tree, error = _pruned(x, y)
+    at = _one_hot(codes[[best]], levels)[0]
+    conditions = _conditions(tree, at, levels)
+    if not conditions and float(seconds.mean()) > _SLACK * float(seconds[best]):
+        # A stump says that nothing is worth a knob, which the prices deny.
+        tree = _tree(0.0, len(rows)).fit(x, y)
+        conditions = _conditions(tree, at, levels)
+    return tree, error, conditions
+
+
 def _conditions(tree: Any, at: NDArray[np.float32], levels: Sequence[int]) -> dict[int, set[int]]:
     """Give knob → values of the leaf of one configuration; knobs that may take all are left out."""
     allowed = _allowed(tree, at, levels)
     return {k: v for k, v in enumerate(allowed) if len(v) < levels[k]}
+
+
+def _fewest(
+    codes: NDArray[np.int64], seconds: Floats, conditions: Mapping[int, set[int]], most: int
+) -> dict[int, set[int]]:
+    """Drop conditions that matter least, as long as there are too many or they hardly matter."""
+    kept = dict(conditions)
+    mean = float(seconds[_inside(codes, kept)].mean())
+    while kept:
+        # Without which condition does the region's mean rise least?
+        rises = {knob: float(seconds[_inside(codes, _without(kept, knob))].mean()) for knob in kept}
+        least = min(rises, key=lambda knob: (rises[knob], knob))
+        if len(kept) <= most and rises[least] > _SLACK * mean:
+            break
+        del kept[least]
+        mean = max(mean, rises[least]) if len(kept) >= most else mean
+    return kept
 
 
 def _without(conditions: Mapping[int, set[int]], knob: int) -> dict[int, set[int]]:

@@ -13,7 +13,7 @@ from rotameter.viz.timeline import short_worker
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
-    from rotameter.profiler.view import Codes, Floats, View
+    from rotameter.profiler.view import Codes, Floats, Mask, View
 
 __all__ = ["BINS", "ROWS", "io_over_time", "spread"]
 
@@ -238,6 +238,23 @@ def io_over_time(trace: Trace) -> dict[str, Any] | str:
     code, names, by = _rows(seen, moves)
     rank, labels = _largest(code[placed], moves.bytes[placed], names)
     edges = np.linspace(low, high, BINS + 1)
+    return {
+        "by": by,
+        "source": moves.source,
+        "start_s": 0.0,
+        "bin_s": (high - low) / BINS,
+        # An attempt that read and wrote is one.
+        "moves": len(np.unique(moves.row) if moves.source == "attempts" else moves.bytes),
+        "timed": moves.timed,
+        "unplaced_bytes": round(float(moves.bytes[~placed].sum())),
+        "rows": _binned(moves, placed, rank, labels, edges),
+    }
+
+
+def _binned(
+    moves: _Moves, placed: Mask, rank: Codes, labels: list[str], edges: Floats
+) -> list[dict[str, Any]]:
+    """Give the rows of the map: bytes a bin and in all, read and written."""
     maps = [
         spread(
             rank[mine], moves.start[placed][mine], moves.end[placed][mine],
@@ -250,17 +267,7 @@ def io_over_time(trace: Trace) -> dict[str, Any] | str:
         whole = {f"{side}_bytes": _integers(maps[i][at]) for i, side in enumerate(_SIDES)}
         totals = {f"total_{key}": sum(values) for key, values in whole.items()}
         rows.append({"name": label, **whole, **totals})
-    return {
-        "by": by,
-        "source": moves.source,
-        "start_s": 0.0,
-        "bin_s": (high - low) / BINS,
-        # An attempt that read and wrote is one.
-        "moves": len(np.unique(moves.row) if moves.source == "attempts" else moves.bytes),
-        "timed": moves.timed,
-        "unplaced_bytes": round(float(moves.bytes[~placed].sum())),
-        "rows": rows,
-    }
+    return rows
 
 
 def _largest(code: Codes, amount: Floats, names: list[str]) -> tuple[Codes, list[str]]:
