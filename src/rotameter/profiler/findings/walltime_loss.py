@@ -205,9 +205,8 @@ def _enough(seen: View, group: int, most: float | None) -> tuple[float | None, f
 
 def _as_sized(finding: Finding, seen: View, group: int, rows: Mask, tools: Tools) -> Finding:
     """Let a finding ask for what sizing asks for, where that is lent."""
-    limits = np.fmax(seen.number("requested_wall_s")[rows], 0.0)
-    had = None if np.isnan(limits).all() else float(np.nanmax(limits))
-    found = sized(tools, "time", seen.groups[group], format_seconds, above=had)
+    above = _too_short(seen, rows)
+    found = sized(tools, "time", seen.groups[group], format_seconds, above=above)
     if found is None:
         return finding
     seconds, words = found
