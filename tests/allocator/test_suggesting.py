@@ -64,6 +64,15 @@ def test_memory_that_was_too_little() -> None:
     assert "`rotameter size` says why" in finding.advice
 
 
+def test_memory_that_was_too_much() -> None:
+    """A tenth more than 900 MiB is 990, whoever says it."""
+    trace = log([job(k, peak_memory_bytes=900 * 2**20) for k in range(20)])
+    finding = found(trace, "over_requested_memory")
+    (made,) = advise_on(needs_of(trace, "memory"))
+    assert finding.change == "#SBATCH --mem=990M" in write("slurm", [made], None)
+    assert finding.advice.startswith("Ask for 1.04 GB")
+
+
 def test_requests_of_several_nodes_are_not_sized() -> None:
     rows = [job(k, granted_nodes=2) for k in range(20)]
     rows += [job(100 + k, "oom", 6000.0, granted_nodes=2) for k in range(6)]

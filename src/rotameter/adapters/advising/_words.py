@@ -89,7 +89,7 @@ def _used(one: Advice) -> str:
 
 def _range(one: Advice) -> str:
     low, high = one.resource.text(one.least), one.resource.text(one.most)
-    return low if one.runs == 1 else f"{low} to {high}"
+    return low if low == high else f"{low} to {high}"
 
 
 def rungs(one: Advice) -> tuple[float, ...]:

@@ -19,7 +19,7 @@ from rotameter.profiler.findings._sized import sized
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.culprit import round_up
 from rotameter.profiler.view import View, is_dask, view
-from rotameter.units import format_bytes, format_seconds
+from rotameter.units import format_bytes, format_seconds, next_whole
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
@@ -217,11 +217,11 @@ def memory_lines(seen: View, group: int, size_bytes: float | None) -> str | None
     if not size_bytes:
         return None
     name = seen.groups[group]
-    mega = int(np.ceil(size_bytes / 2**20))
+    mega = next_whole(size_bytes / 2**20)
     lines: dict[Any, str] = {
         "slurm": _slurm_line(seen, group, size_bytes),
         "nextflow": f"process {{ withName: '{name}' {{ memory = '{mega} MB' }} }}",
-        "snakemake": f"rule {name}:  resources: mem_mb={int(np.ceil(size_bytes / 1e6))}",
+        "snakemake": f"rule {name}:  resources: mem_mb={next_whole(size_bytes / 1e6)}",
     }
     return lines.get(seen.meta.get("engine"))
 
@@ -233,6 +233,6 @@ def _slurm_line(seen: View, group: int, size_bytes: float) -> str:
     cores = np.fmax(seen.number("granted_cores"), seen.number("requested_cores"))[mine]
     cores = cores[cores >= 1]
     if a_cpu > 0.5 * len(features) and cores.size:
-        return f"#SBATCH --mem-per-cpu={int(np.ceil(size_bytes / np.median(cores) / 2**20))}M"
+        return f"#SBATCH --mem-per-cpu={next_whole(size_bytes / float(np.median(cores)) / 2**20)}M"
     nodes = float(np.median(nodes_of(seen)[mine]))
-    return f"#SBATCH --mem={int(np.ceil(size_bytes / nodes / 2**20))}M"
+    return f"#SBATCH --mem={next_whole(size_bytes / nodes / 2**20)}M"
