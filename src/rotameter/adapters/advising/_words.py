@@ -78,7 +78,7 @@ def _used(one: Advice) -> str:
         used += f", took {_range(one)}" if resource is TIME else f", {_range(one)} used"
     if one.size_range is not None and one.size_range[0] < one.size_range[1]:
         low, high = (format_bytes(size) for size in one.size_range)
-        used += f", inputs of {low} to {high}"
+        used += f", inputs of {low}" + (f" to {high}" if low != high else "")
     if one.killed:
         up_to = "up to " if one.killed > 1 else ""
         had = f"with {up_to}{resource.text(one.killed_with)}" if one.killed_with else ""
