@@ -89,7 +89,15 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("90", 90.0), ("250 ms", 0.25), ("1h30m", 5400.0), ("1:30:00", 5400.0), ("2:05", 125.0)],
+    [
+        ("90", 90.0),
+        ("250 ms", 0.25),
+        ("1h30m", 5400.0),
+        ("1:30:00", 5400.0),
+        ("2:05", 125.0),
+        ("7-00:00:00", 604800.0),
+        ("1-12:30", 131400.0),
+    ],
 )
 def test_durations_are_parsed(text: str, value: float) -> None:
     assert parse_seconds(text) == value

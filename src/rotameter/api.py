@@ -75,7 +75,10 @@ def diagnose(trace: Trace | str | os.PathLike[str]) -> Verdict:
     'unknown'
     """
     from rotameter import plugins
+    from rotameter.allocator.suggesting import suggester
     from rotameter.profiler.diagnose import diagnose as run_rules
+    from rotameter.profiler.findings.base import Tools
+    from rotameter.profiler.replaying.savings import Replayer
 
     if isinstance(trace, (str, os.PathLike)):
         trace = open(trace)
@@ -86,7 +89,8 @@ def diagnose(trace: Trace | str | os.PathLike[str]) -> Verdict:
             advisors.append(plugins.get("advisors", name)())
         except Exception as error:
             broken.append(f"rule {name} could not be loaded: {error}")
-    verdict: Verdict = run_rules(trace, advisors)
+    lent = Tools(replay=Replayer(trace), suggest=suggester(trace))
+    verdict: Verdict = run_rules(trace, advisors, lent)
     if broken:
         from dataclasses import replace
 

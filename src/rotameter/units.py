@@ -9,11 +9,13 @@ import math
 import re
 
 __all__ = [
+    "clock",
     "format_bytes",
     "format_count",
     "format_number",
     "format_seconds",
     "many",
+    "next_whole",
     "parse_bytes",
     "parse_seconds",
 ]
@@ -131,6 +133,21 @@ def format_bytes(value: float | None, digits: int = 2) -> str:
     return f"{sign}{format_number(size, digits)} {_DECIMAL[power]}"
 
 
+def clock(minutes: int, *, days: bool = True) -> str:
+    """Write minutes as batch systems do.
+
+    Examples
+    --------
+    >>> clock(95), clock(3000), clock(3000, days=False)
+    ('01:35:00', '2-02:00:00', '50:00:00')
+    """
+    hours, rest = divmod(minutes, 60)
+    whole, part = divmod(hours, 24)
+    if days and whole:
+        return f"{whole}-{part:02d}:{rest:02d}:00"
+    return f"{hours:02d}:{rest:02d}:00"
+
+
 def format_seconds(value: float | None) -> str:
     """Write a duration in the unit that people would use.
 
@@ -213,8 +230,21 @@ def parse_bytes(text: str | float) -> int:
     return round(value)
 
 
+def next_whole(number: float) -> int:
+    """Give the next whole number; what lies in the last digits of a float is not above one.
+
+    Examples
+    --------
+    >>> next_whole(1.1 * 3e9), next_whole(2.1), next_whole(2.0)
+    (3300000000, 3, 2)
+    """
+    return math.ceil(number - 4 * math.ulp(number))
+
+
 def parse_seconds(text: str | float) -> float:
     """Read a duration; a bare number is seconds, ``1h30m`` and ``1:30:00`` are understood.
+
+    So are the days of batch systems: ``7-00:00:00``, and ``7-12:00``, where hours come first.
 
     Raises
     ------
@@ -225,14 +255,20 @@ def parse_seconds(text: str | float) -> float:
     --------
     >>> parse_seconds("250 ms"), parse_seconds("1h30m"), parse_seconds("1:30:00")
     (0.25, 5400.0, 5400.0)
+    >>> parse_seconds("1-00:30:00"), parse_seconds("1-00:30")
+    (88200.0, 88200.0)
     """
     if isinstance(text, (int, float)):
         value = float(text)
     elif ":" in text:
-        parts = text.strip().split(":")
+        days, _, rest = text.strip().rpartition("-")
+        parts = rest.split(":")
+        if days and len(parts) == 2:
+            parts.append("0")
         if len(parts) > 3 or not all(re.fullmatch(r"\d+(\.\d+)?", part) for part in parts):
             raise ValueError(f"not a duration: {text[:60]!r}")
         value = sum(float(part) * 60**power for power, part in enumerate(reversed(parts)))
+        value += 86400.0 * float(days or 0)
     else:
         pieces = re.findall(r"[^a-zµμ]+[a-zµμ]*", text, re.I)
         if not pieces or "".join(pieces) != text:

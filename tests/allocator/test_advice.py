@@ -47,6 +47,11 @@ def test_a_rare_large_need_is_left_to_a_retry_where_the_user_accepts_it() -> Non
     assert made.request == pytest.approx(44 * GB)
 
 
+def test_a_tenth_more_is_no_byte_above_it() -> None:
+    (made,) = advise(work([3.0] * 9))
+    assert (made.request, made.retries) == (3_300_000_000, (6_600_000_000, 13_200_000_000))
+
+
 @pytest.mark.parametrize(
     ("needs", "more", "word"),
     [

@@ -37,6 +37,9 @@ def test_the_highest_mean_with_headroom_in_whole_cores() -> None:
     assert made.asked_held == pytest.approx(8 * 900 / 3600)
     assert made.advised_held == pytest.approx(2 * 900 / 3600)
     assert advised(runs([1.3] * 9), headroom=1.0).request == 3.0
+    assert advised(runs([1.2] * 9, 2.0), headroom=0.0).keep == "it is not clear that fewer would do"
+    # 10 % of 12 and a fifth of a core less: 13.2 - 0.2 is no more than 13.
+    assert advised(runs([12.0] * 9, 32.0)).request == 13.0
     # One thread, and what collects its garbage, needs no second core.
     assert advised(runs([1.05] * 9)).request == 1.0
 
@@ -48,6 +51,8 @@ def test_the_highest_mean_with_headroom_in_whole_cores() -> None:
         (runs([3.9] + [1.0] * 8), "not clear that fewer would do"),
         (runs([7.9] * 9), "not clear that fewer would do"),
         (runs([20.0] * 9), "not clear that fewer would do"),
+        # One would be asked for, and less than half of the two was idle.
+        (runs([1.09] * 9, 2.0), "not clear that fewer would do"),
         (runs([0.4] * 9, 1.0), "asks for no more than one"),
         (runs([1.0] * 9, None), "what it asked for is not known"),
         (runs([1.0] * 9, features={"input_bytes": 5.0}), "the same input size"),
@@ -99,6 +104,13 @@ def test_short_runs_are_left_out() -> None:
 def test_what_failed_says_nothing() -> None:
     rows = [*runs([1.0] * 9), {**runs([8.0])[0], "task_id": "odd", "outcome": "failed"}]
     assert advised(rows).request == 1.0
+
+
+def test_a_cached_execution_of_unknown_cpu_time_counts_once() -> None:
+    (one,) = runs([float("nan")], outcome="cached", run_id="first")
+    rows = [*runs([1.0] * 19), *({**one, "task_id": f"c{k}"} for k in range(5))]
+    made = advised(rows)
+    assert made.keep == "" and made.reason.endswith("of 1 more run it is not known")
 
 
 def test_what_came_from_a_cache_holds_nothing() -> None:

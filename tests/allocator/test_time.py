@@ -41,6 +41,25 @@ def test_the_longest_with_headroom_in_whole_minutes() -> None:
     assert advised(runs(9), headroom=0.0).request == HOUR
 
 
+def test_long_runs_that_end_last_have_not_grown() -> None:
+    """All began at once: that the longest ended last says nothing of the next ones."""
+    rows = [
+        run(str(k), (1 + k) * HOUR, started_ns=10**18, ended_ns=10**18 + int((1 + k) * HOUR * 1e9))
+        for k in range(20)
+    ]
+    assert advised(rows).request == 25 * HOUR
+    later = [{**one, "started_ns": 10**18 + k * 10**9} for k, one in enumerate(rows)]
+    assert advised(later).request == 37.5 * HOUR
+    assert advised([*later[:-1], {**later[-1], "started_ns": None}]).request == 37.5 * HOUR
+    # Nor have those that were tried again, later than all others.
+    late = [{**one, "started_ns": 10**18 + 10**15, "attempt": 2} for one in rows[10:]]
+    lost = [{**one, "outcome": "worker_lost", "attempt": 1} for one in rows[10:]]
+    assert advised([*rows[:10], *lost, *late]).request == 25 * HOUR
+    # Two waves: the second is longer.
+    waves = [{**one, "started_ns": 10**18 + (k // 6) * 10**9} for k, one in enumerate(rows[:12])]
+    assert advised(waves).request == pytest.approx(1.5 * 1.25 * 12 * HOUR)
+
+
 def test_no_limit_is_below_the_floor_nor_beyond_the_queue() -> None:
     made = advised(runs(9, 2.0))
     assert made.request == 600 and "10 min at least: less saves nothing" in made.reason

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from rotameter.cli.size import size
 from rotameter.errors import BadInput, UnknownFormat, UsageError
+from rotameter.units import parse_seconds
 
 HEAD = "JobID|JobName|State|Elapsed|Timelimit|ReqCPUS|AllocCPUS|TotalCPU|ReqMem|MaxRSS|NNodes\n"
 
@@ -112,6 +113,9 @@ def test_terms_of_time(tmp_path: Path) -> None:
     assert request("--headroom", "0%") == 69 * 60
     assert request("--floor-time", "3h") == 3 * 3600
     assert request("--queue-time", "75min") == 75 * 60
+    # What was let end a little later needs no more than the queue allows.
+    assert request("--queue-time", "68.5min") == 68.5 * 60
+    assert request("--queue-time", "1-00:00:00") == 87 * 60
     with pytest.raises(UsageError, match=r"a task took 1 h 9 min, more than --queue-time"):
         request("--queue-time", "1h")
 
@@ -121,6 +125,8 @@ def test_terms_of_time(tmp_path: Path) -> None:
     [
         ("--resource", "time", "--queue-time", "0"),
         ("--resource", "time", "--queue-time", "soon"),
+        ("--resource", "time", "--queue-time", "7-"),
+        ("--resource", "time", "--queue-time", "7--1:00"),
         ("--resource", "time", "--queue-time", "1e300h"),
         ("--resource", "time", "--floor-time", "-1"),
         ("--resource", "time", "--floor", "1GB"),
@@ -176,6 +182,56 @@ def test_a_log_without_durations_or_states_says_so(tmp_path: Path) -> None:
     path.write_text("task_id,group,outcome,wall_s\na,g,ok,5\n")
     with pytest.raises(BadInput, match="no completed task has a known CPU time"):
         call(str(path), "--resource", "cores")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "elapsed", "cpu", "why"),
+    [
+        (2, "01:00:00", "08:00:00", "ran on several nodes"),
+        (1, "00:00:00.5", "00:00:00.4", "no completed task lasted 1 s"),
+        (1, "01:00:00", "00:00:00", "the CPU time of all completed tasks is 0"),
+    ],
+)
+def test_why_cores_are_not_advised_on(
+    tmp_path: Path, nodes: int, elapsed: str, cpu: str, why: str
+) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "task_id,group,outcome,wall_s,cpu_s,requested_cores,granted_nodes\n"
+        + "".join(
+            f"{k},g,ok,{parse_seconds(elapsed)},{parse_seconds(cpu)},8,{nodes}\n" for k in range(9)
+        )
+    )
+    with pytest.raises(BadInput, match=why):
+        call(str(path), "--resource", "cores")
+
+
+def test_what_a_stranger_reads(tmp_path: Path) -> None:
+    """Names that are cut stay apart, no chance is 0, and what was used above a request is told."""
+    path = tmp_path / "s.csv"
+    names = ("ALIGN_STAR", "MARK_DUPLICATES_PICARD")
+    rows = [f"PIPELINE:{name}:BAM_STATS_SAMTOOLS:SAMTOOLS_STATS,300,5\n" for name in names]
+    few = "few,100,5\n"
+    path.write_text(
+        "task_type,mem_mb,time_s\n" + "".join(rows * 9) + "a,1000,5\n" * 9999 + "a,9000,5\n" + few
+    )
+    text = call(str(path)).stdout
+    lines = [line.split()[0] for line in text.splitlines() if "SAMTOOLS_STATS" in line]
+    assert len(set(lines)) == 2 and any("STAR" in line for line in lines)
+    assert "at most 0.06%; 1 run used more" in text
+    assert "A file to include: --for slurm|nextflow" in text
+    assert "(1 run, 100 MB used)" in call(str(path), "--for", "slurm").stdout
+    path.write_text("task_type,mem_mb,time_s\n" + few)
+    assert "A file to include" not in call(str(path)).stdout
+
+
+def test_what_hides_all_resources_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("task_id,group,outcome,wall_s,peak_disk_bytes\na,g,,5,\nb,g,failed,5,\n")
+    with pytest.raises(BadInput):
+        call(str(path), "--resource", "all")
+    result = CliRunner().invoke(size, [str(path), "--resource", "all"], standalone_mode=False)
+    assert result.stderr.count("how they ended is not known") == 1
 
 
 def test_time_is_advised_where_no_memory_is_known(tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def workload_of(trace: Trace, seen: View, use: Use, name: str = "") -> Workload:
         notes=notes,
         resource=use.resource,
         row=rows,
+        begun=np.where(earlier[rows], -np.inf, _begun(seen)[rows]),
     )
 
 
@@ -150,9 +151,11 @@ def _once(seen: View, ran: Mask, cached: Mask, need: Floats) -> Codes:
     known = set(seen.task[ran].tolist())
     runs = seen.tasks["run_id"].to_pylist()
 
-    def execution(row: int) -> tuple[str, int, float] | None:
-        run = runs[row]
-        return None if run is None else (run, int(seen.group[row]), float(need[row]))
+    def execution(row: int) -> tuple[str, int, float | None] | None:
+        run, known = runs[row], float(need[row])
+        # NaN is no part of a key: it never equals itself.
+        amount = None if np.isnan(known) else known
+        return None if run is None else (run, int(seen.group[row]), amount)
 
     told = {execution(row) for row in np.flatnonzero(ran).tolist()}
     kept = []
@@ -173,6 +176,14 @@ def _stateless(trace: Trace, seen: View) -> bool:
         and bool(seen.outcome_in(None, "unknown").all())
         and all(seen.tasks[name].null_count == seen.n for name in said)
     )
+
+
+def _begun(seen: View) -> Floats:
+    """Give when each attempt's task first started: those that need most are tried again, later."""
+    known = ~np.isnan(seen.started)
+    first = np.full(len(seen.task_ids) + 1, np.inf)
+    np.minimum.at(first, seen.task[known], seen.started[known])
+    return np.where(known, first[seen.task], np.nan)
 
 
 def _tasks_of(seen: View, rows: Codes) -> Mask:

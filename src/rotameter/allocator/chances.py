@@ -23,7 +23,7 @@ class Chance:
     Attributes
     ----------
     runs : int
-        Completed ones, and those that ran out of memory and whose need was never seen.
+        Completed ones, and those that ran out of the resource and whose need was never seen.
     sure, unsure : int
         Runs that it was not enough for; runs of which this is not known.
     """
@@ -61,7 +61,7 @@ class Chance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What is known of the needs of a group's runs; bytes.
+    """What is known of the needs of a group's runs, in the unit of the resource.
 
     Attributes
     ----------
@@ -74,9 +74,11 @@ class Evidence:
     lacked : ndarray of float64
         What was not enough for each run whose need was never seen, NaN = unknown.
     died : ndarray of float64
-        What each attempt had that ran out of memory, NaN = unknown.
+        What each attempt had that ran out of it, NaN = unknown.
     least : float
         The largest peak of completed runs that is a lower bound; 0: there is none.
+    begun : ndarray of float64, optional
+        When each of the completed runs started; NaN = unknown.
     """
 
     needs: Floats
@@ -85,6 +87,7 @@ class Evidence:
     lacked: Floats
     died: Floats
     least: float = 0.0
+    begun: Floats | None = None
 
     def chance(self, request: float) -> Chance:
         """Count the runs that a request is not enough for.

@@ -7,7 +7,6 @@ least half of what was asked for stood idle, and never for more.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from rotameter.allocator.advised import Advice
 from rotameter.allocator.requesting import FEWEST
 from rotameter.allocator.resources import CORES
+from rotameter.profiler.whole_cores import whole_cores
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["advise_cores"]
 
 CLEAR = 0.5
-"""Part of what was asked for that a request is at most: a mean nearer to it may hide phases that
-use all of it."""
-
-HELPERS = 0.2
-"""So much of a core needs no further one: collectors of garbage, threads that wait for I/O."""
+"""Part of what was asked for that a run keeps busy at most, and that a request is at most: a mean
+nearer to it may hide phases that use all of it."""
 
 KNOWN = 0.9
 """Part of a group's runs whose CPU time must be known."""
@@ -69,7 +66,7 @@ def _of_group(work: Workload, code: int, rows: np.ndarray, headroom: float) -> A
     known = ~np.isnan(need)
     used = need[known]
     most = float(used.max()) if used.size else None
-    request = None if most is None else float(max(1, math.ceil(most * (1 + headroom) - HELPERS)))
+    request = None if most is None else float(whole_cores(np.array([most]), headroom)[0])
     keep = _keep(used, asked, work.size[rows], request)
     known_asked = asked[~np.isnan(asked)]
     ran = known if work.cached is None else known & ~work.cached[rows]
@@ -128,7 +125,7 @@ def _keep(used: Floats, asked: Floats, sizes: Floats, request: float | None) -> 
     least = float(asked.min())
     if least <= 1:
         return "it asks for no more than one"
-    if request > CLEAR * least:
+    if max(float(used.max()), request) > CLEAR * least:
         return "it is not clear that fewer would do"
     return ""
 

@@ -8,13 +8,15 @@ import numpy as np
 
 from rotameter.allocator.attempts import Use, workload_of
 from rotameter.allocator.resources import CORES
+from rotameter.profiler.whole_cores import SHORTEST_S
+from rotameter.units import format_seconds
 
 if TYPE_CHECKING:
     from rotameter.allocator.workload import Floats, Workload
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import View
 
-__all__ = ["cores_from_trace"]
+__all__ = ["cores_from_trace", "why_unknown"]
 
 WHOLE = (
     "slurm", "pbs", "sge", "lsf", "htcondor", "pods", "swf", "nextflow", "snakemake", "taskvine",
@@ -22,9 +24,6 @@ WHOLE = (
 )  # fmt: skip
 """Engines whose logs count the CPU time of all processes and threads of a task. Tracers of threads
 (ours, Chrome traces, Kineto) count one, and say nothing of the others."""
-
-SHORTEST_S = 1.0
-"""CPU time of shorter runs is too coarse in logs."""
 
 
 def cores_from_trace(trace: Trace, name: str = "") -> Workload:
@@ -67,6 +66,31 @@ def cores_from_trace(trace: Trace, name: str = "") -> Workload:
         fit=fit,
     )
     return workload_of(trace, seen, use, name)
+
+
+def why_unknown(seen: View) -> tuple[str, str]:
+    """Say why of no completed task it is known how many cores it kept busy, and what to do.
+
+    Parameters
+    ----------
+    seen : View
+        Of a trace with completed tasks that have durations, and none that counts.
+    """
+    rows = seen.ok & ~seen.nested & (seen.wall > 0)
+    cpu = np.fmax(seen.number("cpu_s"), seen.number("process_cpu_s"))
+    timed = rows & np.isfinite(cpu)
+    log = "import a log that counts all of a task: of Slurm, Nextflow, Snakemake or a table"
+    if not timed.any():
+        return "no completed task has a known CPU time", log
+    if seen.meta.get("engine") not in WHOLE:
+        return "the CPU time that is known is of one thread of a task", log
+    if not (timed & (cpu > 0)).any():
+        return "the CPU time of all completed tasks is 0, which a log writes where it saw none", log
+    keep = "keep what is asked for"
+    if not (timed & (seen.wall >= SHORTEST_S)).any():
+        least = format_seconds(SHORTEST_S)
+        return f"no completed task lasted {least}, and CPU time is too coarse below that", keep
+    return f"the completed tasks of {format_seconds(SHORTEST_S)} or more ran on several nodes", keep
 
 
 def _busy(seen: View) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rotameter.allocator.reasons import Basis
 from rotameter.allocator.workload import near_limit
+from rotameter.units import next_whole
 
 if TYPE_CHECKING:
     from rotameter.allocator.chances import Evidence, Floats
@@ -56,7 +57,7 @@ def basis_of(
     """
     died = seen.most_died
     counted = 0 if kinds is None else int((kinds == "upper_bound").sum())
-    growth = _growth(seen.needs[~seen.at_most])
+    growth = _growth(seen)
     base = added = most = 0.0
     over = aside = 0
     counts_bound = False
@@ -115,13 +116,17 @@ def steps(basis: Basis) -> tuple[float, ...]:
     first = basis.request
     last = max(first * RETRY**2, basis.top)
     step = basis.resource.step
-    made = (float(min(_up(one, step), basis.most)) for one in (first, first * RETRY, last))
+    most = basis.most
+    made = (
+        float(most if one >= most else min(_up(one, step), most))
+        for one in (first, first * RETRY, last)
+    )
     return tuple(dict.fromkeys(made))
 
 
 def _up(amount: float, step: float) -> float:
     """Give the next whole multiple of a step."""
-    return math.ceil(amount / step) * step
+    return next_whole(amount / step) * step
 
 
 def _wanted(seen: Evidence, growth: float, headroom: float) -> Floats:
@@ -134,18 +139,32 @@ def _wanted(seen: Evidence, growth: float, headroom: float) -> Floats:
     return made
 
 
-def _growth(needs: Floats) -> float:
+def _growth(seen: Evidence) -> float:
     """Give how much needs grew from the first half of the runs to the second; 1 to MOST_GROWTH.
 
     What grew while it was seen is expected to grow once more.
     """
-    if len(needs) < 2 * FEWEST:
+    early, late = _halves(seen)
+    if min(len(early), len(late)) < FEWEST:
         return 1.0
-    halves = np.array_split(needs, 2)
-    early, late = (float(np.quantile(half, TAIL)) for half in halves)
-    if early <= 0:
-        return MOST_GROWTH if late > 0 else 1.0
-    return min(max(1.0, late / early), MOST_GROWTH)
+    before, after = (float(np.quantile(half, TAIL)) for half in (early, late))
+    if before <= 0:
+        return MOST_GROWTH if after > 0 else 1.0
+    return min(max(1.0, after / before), MOST_GROWTH)
+
+
+def _halves(seen: Evidence) -> tuple[Floats, Floats]:
+    """Part needs by when runs started: of runs that started together the long ones end last."""
+    needs, n = seen.needs[~seen.at_most], int((~seen.at_most).sum())
+    begun = None if seen.begun is None else seen.begun[~seen.at_most]
+    if begun is None or not n or np.isnan(begun).any():
+        return needs[: (n + 1) // 2], needs[(n + 1) // 2 :]
+    middle = np.sort(begun)[min((n + 1) // 2, n - 1)]
+    # Those that started with the one in the middle are of one half, whichever leaves both some.
+    early = begun < middle
+    if early.sum() < FEWEST:
+        early = begun <= middle
+    return needs[early], needs[~early]
 
 
 def _keep(seen: Evidence, sizes: Floats, resource: Resource) -> str:

@@ -70,6 +70,8 @@ class Workload:
         What is needed and asked for; of cores and GPUs, a need that is not known is NaN.
     row : ndarray of int64, shape (n,), optional
         Which attempt of the trace each task is.
+    begun : ndarray of float64, shape (n,), optional
+        When each first started, seconds; NaN = unknown, -inf = before all others.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Workload:
     notes: tuple[str, ...] = field(default=())
     resource: Resource = MEMORY
     row: Codes | None = None
+    begun: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.group)
@@ -127,6 +130,7 @@ class Workload:
             kinds=None if self.kinds is None else self.kinds[kept],
             cached=None if self.cached is None else self.cached[kept],
             row=None if self.row is None else self.row[kept],
+            begun=None if self.begun is None else self.begun[kept],
         )
 
     def only(self, places: Codes) -> Workload:
@@ -147,16 +151,17 @@ class Workload:
             kinds=None if self.kinds is None else self.kinds[places],
             cached=None if self.cached is None else self.cached[places],
             row=None if self.row is None else self.row[places],
+            begun=None if self.begun is None else self.begun[places],
         )
 
-    def failed_s(self, at: int, granted_bytes: float) -> float:
-        """Give how long an attempt runs that gets less than it needs."""
+    def failed_s(self, at: int, granted: float) -> float:
+        """Give how long an attempt runs that gets less than it needs, in the resource's unit."""
         wall = float(self.wall_s[at])
         if self.curve is None or np.isnan(self.curve[at]).any():
             return wall
         known = self.curve[at]
         grid = np.arange(len(known) + 1) / len(known)
-        part = granted_bytes / float(self.need[at])
+        part = granted / float(self.need[at])
         return wall * float(np.interp(part, grid, np.r_[0.0, known]))
 
 

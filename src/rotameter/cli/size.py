@@ -104,7 +104,7 @@ def size(
     """  # noqa: D301
     from rotameter.cli.convert import refuse_existing
     from rotameter.cli.size_advice import Asked, advice_words
-    from rotameter.cli.size_inputs import refuse_larger, workloads
+    from rotameter.cli.size_inputs import within, workloads
     from rotameter.cli.size_trials import nodes_of, run_trials
 
     wanted = _wanted(resources, names)
@@ -113,8 +113,8 @@ def size(
     nodes = nodes_of(packed, slots, wanted) if names else None
     refuse_existing(output, force=force)
     told = "all" not in resources
-    works = [workloads(path, given, rows, wanted, trial=bool(names), told=told) for path in trace]
-    refuse_larger(works, limits.most)
+    read = [workloads(path, given, rows, wanted, trial=bool(names), told=told) for path in trace]
+    works = within(read, limits.most)
     if names:
         told_how = {"packed": packed is not None, "sizes": sizes, "as_json": as_json}
         run_trials(works, limits, names, nodes, range(seeds), **told_how)

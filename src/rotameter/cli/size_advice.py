@@ -78,12 +78,16 @@ def advice_words(
             click.echo(f"warning: {word}", err=True)
         most = asked.limits.most
         return write(target, advice, most["memory"], most["time"], disk_bytes=most["disk"])
-    # The last line of a file's blocks names --for, once.
+    # The last line of a file's blocks names --for, once, where there is something to write.
     return "\n\n".join(
-        advice_text(work, found, last=at == len(one) - 1)
+        advice_text(work, found, last=at == len(one) - 1 and _any_request(one))
         for one in made
         for at, (work, found) in enumerate(one)
     )
+
+
+def _any_request(blocks: Sequence[tuple[Workload, Sequence[Advice]]]) -> bool:
+    return any(advice.request is not None for _, found in blocks for advice in found)
 
 
 def _advise(work: Workload, asked: Asked) -> list[Advice]:

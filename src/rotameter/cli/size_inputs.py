@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rotameter.allocator.workload import Workload
     from rotameter.profiler.trace import Trace
 
-__all__ = ["refuse_larger", "workloads"]
+__all__ = ["within", "workloads"]
 
 _MACHINE = "leave it out, or give what the largest machine has"
 _OPTIONS = {
@@ -31,18 +32,35 @@ _RARE = ("disk", "gpu_memory", "gpus")
 """Few inputs tell of them: where all is asked for, nothing is said of it."""
 
 
-def refuse_larger(works: Sequence[Sequence[Workload]], most: Mapping[str, float | None]) -> None:
-    """Refuse a limit that tasks are known to have gone beyond."""
-    for work in (work for one in works for work in one):
-        resource = work.resource
-        limit = most.get(resource.name)
-        largest = float(work.need.max(initial=0.0)) if limit is not None else 0.0
-        if limit is not None and largest > limit:
-            option, hint = _OPTIONS[resource.name]
-            raise UsageError(
-                f"{work.name}: a task {resource.used} {resource.text(largest)}, more than {option}",
-                hint=hint,
-            )
+_GRACE_RATIO, _GRACE_S = 0.03, (60.0, 300.0)
+"""So long beyond its limit a queue lets a run end: a part of the limit, between two bounds."""
+
+
+def within(
+    works: Sequence[Sequence[Workload]], most: Mapping[str, float | None]
+) -> list[list[Workload]]:
+    """Refuse a limit that tasks are known to have gone beyond.
+
+    A run that lasted a little longer than the queue allows was let end: it needs what is allowed.
+    """
+    return [[_within(work, most.get(work.resource.name)) for work in one] for one in works]
+
+
+def _within(work: Workload, limit: float | None) -> Workload:
+    resource = work.resource
+    if limit is None or not (work.need > limit).any():
+        return work
+    if resource.name == "time":
+        late = work.need <= limit + min(max(_GRACE_RATIO * limit, _GRACE_S[0]), _GRACE_S[1])
+        work = replace(work, need=np.where(late, np.minimum(work.need, limit), work.need))
+    largest = float(work.need.max())
+    if largest > limit:
+        option, hint = _OPTIONS[resource.name]
+        raise UsageError(
+            f"{work.name}: a task {resource.used} {resource.text(largest)}, more than {option}",
+            hint=hint,
+        )
+    return work
 
 
 def workloads(
@@ -92,9 +110,9 @@ def workloads(
             failed.append((name, error))
     for note in dict.fromkeys(note for work in found for note in work.notes):
         click.echo(f"warning: {note}", err=True)
-    for name, cause in failed if found else failed[1:]:
-        if told or name not in _RARE:
-            click.echo(f"warning: {cause}", err=True)
+    causes = [cause for name, cause in failed[not found :] if told or name not in _RARE]
+    for said in dict.fromkeys(map(str, causes)):
+        click.echo(f"warning: {said}", err=True)
     if not found:
         raise failed[0][1]
     return found
@@ -121,10 +139,12 @@ def _of_table(path: str, rows: int | None, name: str, given: Given, *, first: bo
             "asked for and kept busy",
             hint="read it as another, with --format table and --map cpu=COLUMN --map cores=COLUMN",
         )
-    what = "GPUs" if name == "gpus" else "their memory of GPUs"
+    what, maps = "GPUs", "--map gpus=COLUMN --map gpu=COLUMN"
+    if name != "gpus":
+        what, maps = "the memory of GPUs", "--map gpu_peak=COLUMN"
     raise BadInput(
         f"{path}: a table of task_type, mem_mb and time_s does not say what tasks did with {what}",
-        hint="read it as another, with --format table and --map gpus=COLUMN --map gpu=COLUMN",
+        hint=f"read it as another, with --format table and {maps}",
     )
 
 
@@ -153,7 +173,8 @@ def _nothing(path: str, trace: Trace) -> BadInput:
     unknown = of_unknown_state(trace)
     if unknown:
         told = many(unknown, "task has", "tasks have")
-        return _stateless(f"{path}: {told} a peak of memory and a duration", table=True)
+        is_table = trace.meta.get("engine") == "table"
+        return _stateless(f"{path}: {told} a peak of memory and a duration", table=is_table)
     why, hint = nothing_known(trace)
     return BadInput(f"{path}: {why}", hint=hint)
 
@@ -168,6 +189,7 @@ def _stateless(what: str, *, table: bool) -> BadInput:
 
 def _nothing_else(path: str, trace: Trace, name: str) -> BadInput:
     """Say why a trace gives no advice on time or cores."""
+    from rotameter.allocator.recorded_cores import why_unknown
     from rotameter.profiler.view import view
 
     seen = view(trace)
@@ -181,14 +203,8 @@ def _nothing_else(path: str, trace: Trace, name: str) -> BadInput:
             f"{path}: no completed task has a known duration, so nothing is advised on {name}",
             hint="record a run (`rotameter run`), or import a log that has it",
         )
-    one = np.isfinite(seen.number("cpu_s")[timed & seen.ok]).any()
-    why = "the CPU time that is known is of one thread of a task" if one else (
-        "no completed task has a known CPU time"
-    )  # fmt: skip
-    return BadInput(
-        f"{path}: {why}, so nothing is advised on cores",
-        hint="import a log that counts all of a task: of Slurm, Nextflow, Snakemake or a table",
-    )
+    why, hint = why_unknown(seen)
+    return BadInput(f"{path}: {why}, so nothing is advised on cores", hint=hint)
 
 
 def _nothing_rare(path: str, trace: Trace, name: str) -> BadInput:

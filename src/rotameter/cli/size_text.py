@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rotameter.adapters.advising import plain
+from rotameter.adapters.advising import TARGETS, plain, share
 from rotameter.profiler.view import view
 from rotameter.units import format_bytes, format_number, format_seconds, many
 
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
+    from rotameter.allocator.resources import Resource
     from rotameter.allocator.trials import Trial
     from rotameter.allocator.workload import Workload
     from rotameter.profiler.trace import Trace
@@ -42,13 +45,17 @@ _LAYOUT = {
         None,
         "used up to",
         "killed",
-        "killed: 95 % sure; after a kill, twice as much, last what holds all that was seen.",
+        "ask for: what was used and a tenth (or --headroom), more where needs grew, --floor at\n"
+        "least. killed: of later runs like these, 95 % sure; after a kill, twice as much, last\n"
+        "what holds all that was seen.",
     ),
     "time": _Layout(
         "wall time",
         "took up to",
         "killed",
-        "killed at that limit: 95 % sure; after that twice as long, last what holds all seen.",
+        "ask for: what it took and a quarter (or --headroom), more where runs grew longer,\n"
+        "--floor-time at least. killed at that limit: of later runs like these, 95 % sure;\n"
+        "after that twice as long, last what holds all that was seen.",
         name=28,
         wide=13,
     ),
@@ -63,15 +70,15 @@ _LAYOUT = {
         "disk",
         "used up to",
         "killed",
-        "killed: 95 % sure; of disk none of the runs seen, where --max-kill says nothing: most\n"
-        "tools do not try again by themselves what ran out of it.",
+        "killed: of later runs like these, 95 % sure; none of those seen, unless --max-kill says\n"
+        "so: most tools do not try again by themselves what ran out of disk.",
     ),
     "gpu_memory": _Layout(
         "GPU memory",
         "used up to",
         "killed",
-        "killed: 95 % sure. No tool has a request for it: it says which GPU, or which part of\n"
-        "one, is enough.",
+        "killed: of later runs like these, 95 % sure. No tool has a request for it: it says which\n"
+        "GPU, or which part of one, is enough.",
     ),
     "gpus": _Layout(
         "GPUs",
@@ -86,6 +93,29 @@ _LAYOUT = {
 def _short(name: str, width: int = _NAME) -> str:
     line = plain(name)
     return line if len(line) <= width else "…" + line[-(width - 1) :]
+
+
+def shorts(names: Sequence[str], width: int) -> list[str]:
+    """Shorten names to a width, from their beginning; what would be the same keeps what differs.
+
+    Examples
+    --------
+    >>> shorts(["A:ALIGN_STAR:SORT_SAM:STATS", "A:MARK_DUPLICATES:SORT_SAM:STATS"], 15)
+    ['…_STAR…AM:STATS', '…CATES…AM:STATS']
+    """
+    lines = [plain(name) for name in names]
+    made = [_short(line, width) for line in lines]
+    for text in {one for one in made if made.count(one) > 1}:
+        same = [at for at, one in enumerate(made) if one == text]
+        ends = zip(*(reversed(lines[at]) for at in same), strict=False)
+        # So many last characters are common to all of these.
+        common = sum(1 for _ in takewhile(lambda last: len(set(last)) == 1, ends))
+        head, tail = (width - 2) // 3 + 1, (width - 2) - (width - 2) // 3 - 1
+        for at in same:
+            end = len(lines[at]) - common
+            if end > 0 and len(lines[at]) > width:
+                made[at] = f"…{lines[at][max(0, end - head) : end]}…{lines[at][-tail:]}"
+    return made
 
 
 def nothing_known(trace: Trace) -> tuple[str, str]:
@@ -175,23 +205,25 @@ def advice_text(work: Workload, advice: Sequence[Advice], *, last: bool = True) 
     work : Workload
     advice : sequence of Advice
     last : bool
-        Whether no other block of the same input follows.
+        Whether no other block of the same input follows, and there is a file to write.
     """
     what = _LAYOUT[work.resource.name]
     name, wide = what.name, what.wide
     head = f"  {'group':{name}}{'runs':>6}{what.used:>12}{'asked':>{wide}}{'ask for':>{wide}}"
     of = "" if what.of is None else f", {what.of}"
-    lines = [f"{work.name}: {many(len(work), 'task')}{of}", f"{head}  {what.told}".rstrip()]
-    for one in advice[:_GROUPS]:
+    tasks = many(len(work), "task") if len(work) else "no completed task"
+    lines = [f"{work.name}: {tasks}{of}", f"{head}  {what.told}".rstrip()]
+    shown = advice[:_GROUPS]
+    for one, short in zip(shown, shorts([one.group for one in shown], name - 1), strict=True):
         text = one.resource.text
-        row = f"  {_short(one.group, name - 1):{name}}{one.runs:>6}"
+        row = f"  {short:{name}}{one.runs:>6}"
         row += f"{text(one.most):>12}{text(one.asked):>{wide}}"
         request, words = _request(one)
         lines.append(f"{row}{request:>{wide}}  {words}".rstrip())
     if len(advice) > _GROUPS:
         lines.append(f"  … and {len(advice) - _GROUPS} more (--json has all)")
     lines.append(what.foot)
-    return "\n".join([*lines, "A file to include: --for nextflow …"] if last else lines)
+    return "\n".join([*lines, f"A file to include: --for {'|'.join(TARGETS)}"] if last else lines)
 
 
 def _request(one: Advice) -> tuple[str, str]:
@@ -207,6 +239,24 @@ def _request(one: Advice) -> tuple[str, str]:
     if one.request is None:
         return "keep", "; ".join(word for word in (one.keep, died) if word)
     if one.kill_interval is None:
-        return resource.text(one.request), ""
-    words = [f"at most {one.kill_interval[1]:.1%}", died if one.lacking else ""]
-    return resource.text(one.request), "; ".join(word for word in words if word)
+        return _at_least(resource, one.request), ""
+    words = [f"at most {share(one.kill_interval[1])}", died if one.lacking else ""]
+    over = round((one.kill_range or (0.0,))[0] * (one.runs + one.lacking))
+    if over and not one.lacking:
+        words.insert(1, f"{many(over, 'run')} used more")
+    return _at_least(resource, one.request), "; ".join(word for word in words if word)
+
+
+def _at_least(resource: Resource, amount: float) -> str:
+    """Write what to ask for: three digits, rounded up, so that what is read holds it.
+
+    Examples
+    --------
+    >>> from rotameter.allocator.resources import MEMORY
+    >>> _at_least(MEMORY, 15.42e9), _at_least(MEMORY, 3.3e9), _at_least(MEMORY, 0.0)
+    ('15.5 GB', '3.3 GB', '0 B')
+    """
+    if resource.unit != "bytes" or amount < 1000:
+        return resource.text(amount)
+    unit = 10 ** (len(str(int(amount))) - 3)
+    return format_bytes(-(-math.ceil(amount) // unit) * unit, 3)

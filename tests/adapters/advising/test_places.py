@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 
 from rotameter.adapters.advising import TARGETS, left_out, write
 from rotameter.allocator.advice import Advice
-from rotameter.allocator.resources import DISK, GPU_MEMORY, GPUS, Resource
+from rotameter.allocator.resources import DISK, GPU_MEMORY, GPUS, MEMORY, Resource
 
 MIB = 2**20
 HOSTILE = ['it\'s "odd" $x', "a\nb: [", "x #y", "*/", "€ 名"]
@@ -120,3 +121,25 @@ def test_kubernetes_asks_for_what_it_limits() -> None:
 @pytest.mark.parametrize("target", WORKERS)
 def test_workers_have_neither(target: str) -> None:
     assert "nothing is changed" in write(target, ALL[1:], None)
+
+
+UNITS = {"slurm": MIB, "nextflow": MIB, "kubernetes": MIB, "snakemake": 10**6}
+WRITTEN = {
+    "slurm": r"--(?:mem|tmp)=(\d+)M",
+    "nextflow": r"(\d+)\.MB",
+    "kubernetes": r"(\d+)Mi",
+    "snakemake": r"(\d+)(?=[],\"])",
+}
+
+
+@pytest.mark.parametrize("target", BATCH)
+@pytest.mark.parametrize("resource", [MEMORY, DISK])
+@pytest.mark.parametrize("most", [64e9, 64.0 * 2**30, 10_000_000_001.0])
+def test_what_a_machine_has_is_never_exceeded(target: str, resource: Resource, most: float) -> None:
+    """A request that was cut to it is floored, whatever the unit, also after a kill."""
+    one = space("x", most / 2 + 1, most, resource=resource)
+    limits = {"disk_bytes": most} if resource is DISK else {}
+    text = write(target, [one], most if resource is MEMORY else None, **limits)
+    found = [int(number) * UNITS[target] for number in re.findall(WRITTEN[target], text)]
+    assert max(found) <= most < max(found) + UNITS[target]
+    assert any(most / 2 < number < most / 2 + 1 + UNITS[target] for number in found)

@@ -9,7 +9,7 @@ import yaml
 
 from rotameter.adapters.advising import TARGETS, left_out, write
 from rotameter.allocator.advice import Advice
-from rotameter.allocator.resources import CORES, TIME
+from rotameter.allocator.resources import CORES, MEMORY, TIME, Resource
 
 DAY = 86400.0
 HOSTILE = ['it\'s "odd" $x', "a\nb: [", "x #y", "{z}", "*/", "€ 名"]
@@ -113,6 +113,45 @@ def test_workers_hold_the_longest_task_and_have_one_thread() -> None:
     assert "nothing is changed" in write("dask-kubernetes", [time("x", 600.0)], None)
 
 
+def kept(resource: Resource = MEMORY, **more: Any) -> Advice:
+    known = {"least": None, "most": None, "asked": None, **more}
+    return Advice("big\n#", 3, request=None, retries=(), kill_ratio=None, kill_interval=None,
+                  size_range=None, keep="few", resource=resource, **known)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("known", "least"),
+    [
+        ({"asked": 40e9, "most": 30e9}, 40e9),
+        ({"most": 30e9}, 30e9),
+        ({"asked": 20e9, "most": 30e9}, 30e9),
+        ({"asked": 8e9, "at_least": 8e9, "guess": 16e9}, 16e9),
+        ({"at_least": 8e9}, 8e9),
+        ({}, 2e9),
+    ],
+)
+def test_workers_hold_what_is_kept(known: dict[str, float], least: float) -> None:
+    """Any worker runs any group: also those whose requests stay as they are."""
+    both = [memory("load", 2e9, 4e9), kept(**known)]
+    limit = load("jobqueue", both)["jobqueue"]["slurm"]["memory"]
+    assert least <= 0.7 * int(limit.removesuffix("MiB")) * 2**20 < least + 3e8
+    (one,) = load("dask-kubernetes", both)["spec"]["containers"]
+    assert one["resources"]["limits"]["memory"] + "B" == limit
+    told = "which is kept" if known else "what big # needs is not known"
+    for target in ("jobqueue", "dask-kubernetes"):
+        assert told in write(target, both, None)
+    assert load("jobqueue", both, 64e9)["jobqueue"]["slurm"]["memory"] in (limit, "61035MiB")
+    assert "nothing is changed" in write("jobqueue", both[1:], None)
+
+
+def test_workers_last_as_long_as_what_is_kept() -> None:
+    both = [time("load", 600.0), kept(TIME, asked=DAY, most=36000.0)]
+    text = write("jobqueue", both, None)
+    assert "walltime: '24:00:00'" in text and "# time: 24 h for big #, which is kept" in text
+    assert "walltime: '10:00:00'" in write("jobqueue", both, None, 36000.0)
+    assert "walltime" not in write("jobqueue", both[1:], None)
+
+
 def test_nextflow_climbs_each_after_its_own_end() -> None:
     text = write("nextflow", ALL, 8 * 2**30, 7 * DAY)
     assert "resourceLimits = [ memory: 8192.MB, time: 10080.min ]" in text
@@ -133,10 +172,30 @@ def test_nextflow_without_more_time_does_not_climb_by_attempt_either() -> None:
     """Pre-emption would: what asked for advice on time is told apart in the whole file."""
     text = write("nextflow", [memory("x", 2e9, 4e9), time("x", keep="few")], None)
     assert "task.previousTrace" in text and "time = {" not in text and "maxRetries = 1" in text
+    assert "140" not in text.split("errorStrategy =")[1]
+    assert "[104, 134, 139, 247] || (task.exitStatus in [137, 143] && !late) ? 'retry'" in text
+    assert "what runs out of time is not tried again: time is kept" in text
     text = write("nextflow", [cores("x", 2.0)], None)
     assert "cpus = 2" in text and "errorStrategy" not in text and "resourceLimits" not in text
     kept = write("nextflow", [cores("x", None, "few")], None)
     assert "// withName: 'x': nothing is changed" in kept
+
+
+def test_nextflow_tries_nothing_again_that_would_get_the_same() -> None:
+    """Rungs that end at the machine's, or at the queue's, are no more rungs."""
+    both = [memory("x", 2e9, 4e9), time("x", 600.0, 1200.0)]
+    text = write("nextflow", both, None, 600.0)
+    assert "140" not in text.split("errorStrategy =")[1] and "maxRetries = 1" in text
+    assert "no more time to ask for" in text and text.count("{") == text.count("}")
+    text = write("nextflow", both, 2e9)
+    assert "task.exitStatus in [140, 143] || (task.exitStatus == 137 && late) ? 'retry'" in text
+    assert "no more memory to ask for" in text and "maxRetries = 1" in text
+    text = write("nextflow", both, 2e9, 600.0)
+    assert "errorStrategy" not in text and "maxRetries =" not in text
+    assert "memory = 1907.MB" in text and "time = 10.min" in text
+    # Memory that is not advised on is the workflow's own.
+    text = write("nextflow", both[1:], None)
+    assert "[104, 134, 137, 139, 140, 143, 247] ? 'retry'" in text
 
 
 def test_a_name_for_yaml_is_quoted() -> None:

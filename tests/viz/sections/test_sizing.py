@@ -158,7 +158,7 @@ def test_the_section_and_the_finding_ask_for_the_same() -> None:
     trace = Trace.from_tables({"tasks": tasks}, {"engine": "nextflow"})
     shown = text(section(render(trace, diagnose(trace))))
     (advice,) = [f.advice for f in diagnose(trace).findings if f.code == "RM123"]
-    assert advice.startswith("Ask for 16 GB")  # 14 GB and a tenth, rounded up
+    assert advice.startswith("Ask for 15.4 GB")  # 14 GB and a tenth
     (row,) = made(tasks)["groups"]
     assert (row["at_least_bytes"], row["guess_bytes"]) == (8 * GB, pytest.approx(15.4 * GB))
     assert "> 8 GB a guess: 15.4 GB" in shown and "keep" not in shown

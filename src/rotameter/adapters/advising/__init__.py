@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter.adapters.advising._places import no_place, placed
 from rotameter.adapters.advising._wanted import Most, grouped
-from rotameter.adapters.advising._words import plain
+from rotameter.adapters.advising._words import plain, share
 
 if TYPE_CHECKING:
     from rotameter.adapters.advising._wanted import Wanted
     from rotameter.allocator.advice import Advice
 
-__all__ = ["TARGETS", "left_out", "plain", "write"]
+__all__ = ["TARGETS", "left_out", "plain", "share", "write"]
 
 TARGETS = ("slurm", "nextflow", "snakemake", "jobqueue", "dask-kubernetes", "kubernetes")
 """Tools that a request can be written for; ``json`` is the command's own."""

@@ -12,7 +12,7 @@ from rotameter.adapters.advising._words import plain, reason, rungs
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
 
-__all__ = ["Most", "Wanted", "clock", "grouped", "minutes"]
+__all__ = ["Most", "Wanted", "grouped", "mebibytes", "minutes", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,28 +95,23 @@ def grouped(advice: Iterable[Advice]) -> list[Wanted]:
     return list(made.values())
 
 
-def minutes(rungs: Sequence[float], most_s: float | None = None) -> list[int]:
-    """Give whole minutes that hold each duration, none of them twice.
+def whole(rungs: Sequence[float], unit: float, most: float | None = None) -> list[int]:
+    """Give whole units that hold each amount and are not above a limit, none of them twice.
 
     Examples
     --------
-    >>> minutes((600.0, 1201.0, 1202.0)), minutes((600.0, 9e9), 7200.0)
+    >>> whole((600.0, 1201.0, 1202.0), 60), whole((600.0, 9e9), 60, 7230.0)
     ([10, 21], [10, 120])
     """
-    most = math.inf if most_s is None else max(1, most_s // 60)
-    return list(dict.fromkeys(int(min(math.ceil(rung / 60), most)) for rung in rungs))
+    limit = math.inf if most is None else max(1, most // unit)
+    return list(dict.fromkeys(int(min(math.ceil(rung / unit), limit)) for rung in rungs))
 
 
-def clock(minutes: int, *, days: bool = True) -> str:
-    """Write minutes as batch systems do.
+def minutes(rungs: Sequence[float], most_s: float | None = None) -> list[int]:
+    """Give whole minutes that hold each duration, none of them twice."""
+    return whole(rungs, 60, most_s)
 
-    Examples
-    --------
-    >>> clock(95), clock(3000), clock(3000, days=False)
-    ('01:35:00', '2-02:00:00', '50:00:00')
-    """
-    hours, rest = divmod(minutes, 60)
-    whole, part = divmod(hours, 24)
-    if days and whole:
-        return f"{whole}-{part:02d}:{rest:02d}:00"
-    return f"{hours:02d}:{rest:02d}:00"
+
+def mebibytes(rungs: Sequence[float], most_bytes: float | None = None) -> list[int]:
+    """Give whole units of 2^20 bytes that hold each amount, none of them twice."""
+    return whole(rungs, 2**20, most_bytes)

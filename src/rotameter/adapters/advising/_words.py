@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from rotameter.allocator.resources import CORES, GPUS, TIME
@@ -10,7 +11,7 @@ from rotameter.units import format_bytes, many
 if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
 
-__all__ = ["HEAD", "plain", "reason", "rungs"]
+__all__ = ["HEAD", "plain", "reason", "rungs", "share"]
 
 HEAD = "Written by `rotameter size`: requests from what earlier runs used."
 
@@ -24,6 +25,18 @@ def plain(name: str) -> str:
     'a b'
     """
     return "".join(c if c.isprintable() else " " for c in name)
+
+
+def share(ratio: float) -> str:
+    """Write a share with as many digits as show that it is above 0.
+
+    Examples
+    --------
+    >>> share(0.027), share(0.00051), share(0.00004), share(0.0)
+    ('2.7%', '0.05%', '0.004%', '0.0%')
+    """
+    digits = 1 if ratio <= 0 else max(1, -math.floor(math.log10(100 * ratio)))
+    return f"{ratio:.{min(digits, 9)}%}"
 
 
 def reason(one: Advice) -> str:
@@ -45,11 +58,11 @@ def reason(one: Advice) -> str:
         return f"{used}; none used the GPUs that it held"
     if one.request is None or one.kill_interval is None:
         return f"keep, because {one.keep} ({used})"
-    high_kill = f"at most {one.kill_interval[1]:.1%} (95 %)"
+    high_kill = f"at most {share(one.kill_interval[1])} (95 %)"
     if one.kill_ratio is None:
         runs = one.runs + one.lacking
         return f"{used}; killed: not known of {one.unsure:,} of {runs:,}, {high_kill}"
-    return f"{used}; killed: {one.kill_ratio:.1%}, {high_kill}"
+    return f"{used}; killed: {share(one.kill_ratio)}, {high_kill}"
 
 
 def _used(one: Advice) -> str:
@@ -59,20 +72,24 @@ def _used(one: Advice) -> str:
         used += f", {resource.text(one.most)} GPUs kept busy at most on average"
         used += "" if one.asked is None else f" of {resource.text(one.asked)}"
     elif one.runs and resource is CORES:
-        used += f", {resource.text(one.least)} to {resource.text(one.most)} cores kept busy"
+        used += f", {_range(one)} cores kept busy"
         used += "" if one.asked is None else f" of {resource.text(one.asked)}"
     elif one.runs:
-        low, high = resource.text(one.least), resource.text(one.most)
-        used += f", took {low} to {high}" if resource is TIME else f", {low} to {high} used"
+        used += f", took {_range(one)}" if resource is TIME else f", {_range(one)} used"
     if one.size_range is not None and one.size_range[0] < one.size_range[1]:
         low, high = (format_bytes(size) for size in one.size_range)
-        used += f", inputs of {low} to {high}"
+        used += f", inputs of {low}" + (f" to {high}" if low != high else "")
     if one.killed:
         up_to = "up to " if one.killed > 1 else ""
         had = f"with {up_to}{resource.text(one.killed_with)}" if one.killed_with else ""
         ran_out = f"ran out of {resource.ran_out}"
         used += f", {one.killed:,} {ran_out} {had or '(with how much is not known)'}"
     return used
+
+
+def _range(one: Advice) -> str:
+    low, high = one.resource.text(one.least), one.resource.text(one.most)
+    return low if low == high else f"{low} to {high}"
 
 
 def rungs(one: Advice) -> tuple[float, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._wanted import clock, minutes
-from rotameter.adapters.advising._workers import no_cores, worker_text
+from rotameter.adapters.advising._wanted import minutes
+from rotameter.adapters.advising._workers import decides, held, no_cores, worker_text
+from rotameter.units import clock
 
 if TYPE_CHECKING:
     from rotameter.adapters.advising._wanted import Most, Wanted
@@ -22,9 +23,10 @@ def left_out(wanted: Sequence[Wanted]) -> list[str]:
 def text(wanted: Sequence[Wanted], limits: Most) -> str:
     """Write a worker's memory; tasks spill from 70 % of it on, so it is larger than any need.
 
-    Its time holds the longest request, and no more than one such task after another is known.
+    Its time holds the longest request, also of what is kept; no more than one such task after
+    another is known.
     """
-    longest = max((made[0] for one in wanted if (made := one.rungs("time"))), default=None)
+    longest = held(wanted, "time")
 
     def body(mib: int | None) -> list[str]:
         """Write the lines for a worker of so much memory; none where nothing is advised."""
@@ -38,7 +40,8 @@ def text(wanted: Sequence[Wanted], limits: Most) -> str:
                 f"    memory: {mib}MiB",
             ]
         if longest is not None:
-            (limit,) = minutes((longest,), limits.time)
+            (limit,) = minutes((longest[0],), limits.time)
+            lines += [f"    # {said}" for said in decides(wanted, "time")]
             lines += [
                 "    # Holds the longest task alone, begun at once: a worker that runs several",
                 "    # after one another needs the sum of theirs. lsf wants 'HH:MM'.",

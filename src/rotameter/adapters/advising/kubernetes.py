@@ -7,11 +7,10 @@ average.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._wanted import minutes
+from rotameter.adapters.advising._wanted import mebibytes, minutes
 from rotameter.adapters.advising._words import HEAD
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def text(wanted: Sequence[Wanted], limits: Most) -> str:
         ]
     for one in wanted:
         lines += ["---", *(f"# {said}" for said in one.reasons())]
-        lines += _resources(one)
+        lines += _resources(one, limits)
         times = [60 * rung for rung in minutes(one.rungs("time"), limits.time)]
         if times[1:]:
             lines.append(f"# after a DeadlineExceeded: {', '.join(map(str, times[1:]))}")
@@ -38,9 +37,10 @@ def text(wanted: Sequence[Wanted], limits: Most) -> str:
     return "\n".join([*lines, ""])
 
 
-def _resources(one: Wanted) -> list[str]:
+def _resources(one: Wanted, limits: Most) -> list[str]:
     memory, disk = (
-        [f"{math.ceil(rung / 2**20)}Mi" for rung in one.rungs(name)] for name in ("memory", "disk")
+        [f"{rung}Mi" for rung in mebibytes(one.rungs(name), most)]
+        for name, most in (("memory", limits.memory), ("disk", limits.disk))
     )
     held = [f'memory: "{memory[0]}"'] if memory else []
     held += [f'ephemeral-storage: "{disk[0]}"'] if disk else []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._wanted import clock, minutes
+from rotameter.adapters.advising._wanted import mebibytes, minutes
 from rotameter.adapters.advising._words import HEAD
+from rotameter.units import clock
 
 if TYPE_CHECKING:
     from rotameter.adapters.advising._wanted import Most, Wanted
@@ -30,12 +30,12 @@ def text(wanted: Sequence[Wanted], limits: Most) -> str:
     lines.append("")
     for one in wanted:
         lines += [f"# {said}" for said in one.reasons()]
-        memory = [f"--mem={math.ceil(rung / 2**20)}M" for rung in one.rungs("memory")]
+        memory = [f"--mem={rung}M" for rung in mebibytes(one.rungs("memory"), limits.memory)]
         lines += _climbed(memory, "a kill (OUT_OF_MEMORY)")
         times = [f"--time={clock(rung)}" for rung in minutes(one.rungs("time"), limits.time)]
         lines += _climbed(times, "a kill (TIMEOUT)")
         lines += [f"#SBATCH --cpus-per-task={one.cores}"] if one.cores else []
-        disk = [f"--tmp={math.ceil(rung / 2**20)}M" for rung in one.rungs("disk")]
+        disk = [f"--tmp={rung}M" for rung in mebibytes(one.rungs("disk"), limits.disk)]
         lines += _climbed(disk, "it ran out of disk")
         lines += ["#SBATCH --gpus=0"] if one.no_gpu else []
         lines.append("")

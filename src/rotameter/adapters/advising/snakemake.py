@@ -7,11 +7,10 @@ that has rungs.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rotameter.adapters.advising._wanted import minutes
+from rotameter.adapters.advising._wanted import minutes, whole
 from rotameter.adapters.advising._words import HEAD, plain
 
 if TYPE_CHECKING:
@@ -77,9 +76,9 @@ def _climbs_disk(told: Iterable[dict[str, list[int]]]) -> bool:
 
 def _rungs(one: Wanted, limits: Most) -> dict[str, list[int]]:
     made = {
-        "mem_mb": [math.ceil(rung / 1e6) for rung in one.rungs("memory")],
+        "mem_mb": whole(one.rungs("memory"), 10**6, limits.memory),
         "runtime": minutes(one.rungs("time"), limits.time),
-        "disk_mb": [math.ceil(rung / 1e6) for rung in one.rungs("disk")],
+        "disk_mb": whole(one.rungs("disk"), 10**6, limits.disk),
         "gpu": [0] if one.no_gpu else [],
     }
     return {name: rungs for name, rungs in made.items() if rungs}

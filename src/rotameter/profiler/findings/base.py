@@ -60,7 +60,10 @@ class Tools:
     ----------
     replay : Replayer or None
         ``replay.saving(*changes)`` prices a change by replaying the run with and without it.
-    suggest, changes, price : callable or None
+    suggest : callable or None
+        ``suggest(resource, group)`` gives what the group should ask for, as sizing has it: its
+        ``amount``, ``retries``, whether it ``is_guess`` and the ``reason``; None: nothing is known.
+    changes, price : callable or None
     notes : list of str
         What a rule could not tell, and why; filled by :meth:`cannot_tell`.
     """

@@ -134,6 +134,7 @@ class Advisor:
             }
         n = int(mine.sum())
         each = float(np.median(held[mine]))
+        name = seen.groups[group]
         engine = seen.meta.get("engine")
         return Finding(
             code="RM141",
@@ -142,7 +143,7 @@ class Advisor:
                 f"{n:,} tasks of {seen.label(group)} held {format_number(each)} GPU each for "
                 f"{format_seconds(3600.0 * gpu_h)} in all and never used it"
             ),
-            groups=(seen.groups[group],),
+            groups=(name,),
             evidence=(
                 Evidence("GPU time held", round(gpu_h, 6), "GPU·h", "request times duration", n),
                 Evidence("GPU time used", 0.0, "GPU·h", "no work on the device on record", n),
@@ -157,7 +158,7 @@ class Advisor:
                 "library found it (CPU-only build, driver, CUDA_VISIBLE_DEVICES)."
             ),
             change={
-                "nextflow": f"process {{ withName: '{seen.groups[group]}' {{ accelerator = 0 }} }}",
+                "nextflow": f"process {{ withName: '{name}' {{ accelerator = null }} }}",
                 "slurm": "#SBATCH --gpus=0",
                 "snakemake": "resources: gpu=0",
                 "dask": "client.submit(f, x)  # without resources={'GPU': 1}",

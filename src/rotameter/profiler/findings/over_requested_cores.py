@@ -11,6 +11,7 @@ from rotameter.profiler.findings._resources import asked_cores, resources
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.groups import quantiles
 from rotameter.profiler.view import View, view
+from rotameter.profiler.whole_cores import SHORTEST_S, whole_cores
 from rotameter.units import format_number
 from rotameter.values import Evidence, Finding
 
@@ -22,11 +23,6 @@ __all__ = ["Advisor", "needed_cores"]
 
 FEWEST = 3
 MOST_GROUPS = 4
-HEADROOM = 1.1
-"""CPU time counts in ticks, and what a task uses varies: a tenth more is asked for."""
-
-SHORTEST_S = 1.0
-"""CPU time of shorter tasks is too coarse in logs to say what they need."""
 
 
 class Advisor:
@@ -142,7 +138,7 @@ def needed_cores(seen: View, rows: Mask, asked: Floats) -> Floats:
     n_groups = len(seen.groups)
     count = np.bincount(seen.group[rows & ~np.isnan(used)], minlength=n_groups)
     top = quantiles(seen.group[rows], used[rows], n_groups, (0.95,))[0]
-    need = np.maximum(1.0, np.ceil(HEADROOM * top - 0.2))
+    need = whole_cores(top)
     need[count < FEWEST] = np.nan
     mine = np.append(need, np.nan)[seen.group]
     top_mine = np.append(top, np.nan)[seen.group]

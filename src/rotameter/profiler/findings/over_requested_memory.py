@@ -171,7 +171,7 @@ def _finding(
         **cost.fields,
         confidence="high" if n >= 8 and "upper_bound" not in kinds else "medium",
         advice=(
-            f"Ask for {format_bytes(enough)}: the largest peak and a tenth; let a retry ask for "
+            f"Ask for {format_bytes(enough, 3)}: the largest peak and a tenth; let a retry ask for "
             "more, so that a rare larger task does not decide for all."
         ),
         change=memory_lines(seen, group, enough),

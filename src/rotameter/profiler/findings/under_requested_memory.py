@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from rotameter.profiler.findings._again import (
     never_ended_well,
     without_or_lost,
 )
+from rotameter.profiler.findings._sized import sized
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.culprit import round_up
 from rotameter.profiler.view import View, is_dask, view
-from rotameter.units import format_bytes, format_seconds
+from rotameter.units import format_bytes, format_seconds, next_whole
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class Advisor:
                 unknown="they never ended well: how long they take with enough memory is unknown",
             )
             if cost is not None:
-                found.append(_finding(seen, group, mine, cost))
+                found.append(_as_sized(_finding(seen, group, mine, cost), seen, group, mine, tools))
         return found
 
 
@@ -177,6 +179,27 @@ def _enough(seen: View, group: int, rows: Mask) -> tuple[float | None, float | N
     return None, None, "not recorded"
 
 
+def _as_sized(finding: Finding, seen: View, group: int, rows: Mask, tools: Tools) -> Finding:
+    """Let a finding ask for what sizing asks for, where that is lent and jobs have one node."""
+    mine = seen.group == group
+    if (nodes_of(seen)[mine] > 1).any():
+        return finding
+    asked = np.fmax(seen.number("requested_memory_bytes")[rows], 0.0)
+    had = None if np.isnan(asked).all() else float(np.nanmax(asked))
+    found = sized(tools, "memory", seen.groups[group], lambda x: format_bytes(x, 3), above=had)
+    if found is None:
+        return finding
+    enough, words = found
+    said = Evidence("enough", enough, "B", "as `rotameter size` has it")
+    return replace(
+        finding,
+        evidence=tuple(said if one.name == "enough" else one for one in finding.evidence),
+        advice=f"Ask for {words}.",
+        change=memory_lines(seen, group, enough),
+        apply={"memory_request": {"value": enough}},
+    )
+
+
 def _inferred(seen: View, rows: Mask) -> int:
     kinds = seen.tasks["outcome_kind"].take(np.flatnonzero(rows)).to_pylist()
     failed = seen.outcome_in("failed")[rows]
@@ -194,11 +217,11 @@ def memory_lines(seen: View, group: int, size_bytes: float | None) -> str | None
     if not size_bytes:
         return None
     name = seen.groups[group]
-    mega = int(np.ceil(size_bytes / 2**20))
+    mega = next_whole(size_bytes / 2**20)
     lines: dict[Any, str] = {
         "slurm": _slurm_line(seen, group, size_bytes),
         "nextflow": f"process {{ withName: '{name}' {{ memory = '{mega} MB' }} }}",
-        "snakemake": f"rule {name}:  resources: mem_mb={int(np.ceil(size_bytes / 1e6))}",
+        "snakemake": f"rule {name}:  resources: mem_mb={next_whole(size_bytes / 1e6)}",
     }
     return lines.get(seen.meta.get("engine"))
 
@@ -210,6 +233,6 @@ def _slurm_line(seen: View, group: int, size_bytes: float) -> str:
     cores = np.fmax(seen.number("granted_cores"), seen.number("requested_cores"))[mine]
     cores = cores[cores >= 1]
     if a_cpu > 0.5 * len(features) and cores.size:
-        return f"#SBATCH --mem-per-cpu={int(np.ceil(size_bytes / np.median(cores) / 2**20))}M"
+        return f"#SBATCH --mem-per-cpu={next_whole(size_bytes / float(np.median(cores)) / 2**20)}M"
     nodes = float(np.median(nodes_of(seen)[mine]))
-    return f"#SBATCH --mem={int(np.ceil(size_bytes / nodes / 2**20))}M"
+    return f"#SBATCH --mem={next_whole(size_bytes / nodes / 2**20)}M"

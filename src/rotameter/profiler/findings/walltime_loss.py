@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from rotameter.profiler.findings._again import (
 )
 from rotameter.profiler.findings._death_cost import loss_of, never_done, priced, replayed
 from rotameter.profiler.findings._limits import age_of, at_their_limit
+from rotameter.profiler.findings._sized import sized
 from rotameter.profiler.findings.base import Tools, severity_of, worth_saying
 from rotameter.profiler.findings.deaths import collect
 from rotameter.profiler.view import View, is_dask, short, view
-from rotameter.units import format_seconds, many
+from rotameter.units import clock, format_seconds, many
 from rotameter.values import Evidence, Finding
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def _jobs(seen: View, tools: Tools) -> list[Finding]:
             unknown="they never ended well: how long they would have taken is unknown",
         )
         if cost is not None:
-            found.append(_finding(seen, group, mine, cost))
+            found.append(_as_sized(_finding(seen, group, mine, cost), seen, group, mine, tools))
     return found
 
 
@@ -201,11 +203,25 @@ def _enough(seen: View, group: int, most: float | None) -> tuple[float | None, f
     return None, STEP * most if most else None
 
 
+def _as_sized(finding: Finding, seen: View, group: int, rows: Mask, tools: Tools) -> Finding:
+    """Let a finding ask for what sizing asks for, where that is lent."""
+    above = _too_short(seen, rows)
+    found = sized(tools, "time", seen.groups[group], format_seconds, above=above)
+    if found is None:
+        return finding
+    seconds, words = found
+    return replace(
+        finding,
+        advice=f"Ask for {words}, or save the state before the limit and go on from there.",
+        change=_change(seen, group, seconds),
+    )
+
+
 def _change(seen: View, group: int, seconds: float) -> str | None:
     minutes = max(1, int(np.ceil(seconds / 60.0)))
     name = seen.groups[group]
     lines: dict[Any, str] = {
-        "slurm": f"#SBATCH --time={minutes // 60:02d}:{minutes % 60:02d}:00",
+        "slurm": f"#SBATCH --time={clock(minutes)}",
         "nextflow": f"process {{ withName: '{name}' {{ time = '{minutes} min' }} }}",
         "snakemake": f"rule {name}:  resources: runtime={minutes}",
     }
