@@ -102,6 +102,16 @@ def test_a_retry_has_more_of_what_was_exceeded_and_less_of_nothing(
         pytest.fail("it does not come to an end")
 
 
+def test_next_to_nothing_is_not_doubled_for_ever() -> None:
+    allocator = taught(*[(1.0, 2e-300)] * 9)
+    had = amounts(allocator.request(Task("a", "g")))
+    for n in range(1, 13):
+        had = amounts(exceeded(allocator, Task("a", "g"), had, "disk_bytes"))
+        if had[1] >= MOST[1] / GB:
+            break
+    assert had[1] >= MOST[1] / GB and n <= 12
+
+
 def test_while_nothing_larger_is_known_the_next_first_request_is_above_a_failure() -> None:
     allocator = taught(*[(1.0, 2.0)] * 9)
     exceeded(allocator, Task("a", "g"), (8.0, 2.02), "memory_bytes")

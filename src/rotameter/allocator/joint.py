@@ -43,6 +43,10 @@ STEPS = 24
 LATEST = 500
 """Completed tasks of a group that count, later ones more."""
 
+LEAST_RETRY = 1e-3
+"""A retry has at least this part of the largest worker of what was exceeded: doubling what is next
+to nothing would take dozens of attempts."""
+
 
 class Joint(Default):
     """Sizes all resources of a group together.
@@ -106,7 +110,7 @@ class Joint(Default):
         had = {name: float(attempt.granted.get(name, 0.0)) for name in attempt.exceeded}
         rung = self._rung(task.group, had)
         if rung is None:
-            return made
+            rung = {name: float(getattr(made, name) or 0.0) for name in self.resources}
         group = self._of(task.group)
         waiting = group.waiting[task.task_id]
         for name, value in rung.items():
@@ -114,6 +118,8 @@ class Joint(Default):
             # Many small steps take many whole attempts: from the second failure on it doubles.
             if waiting.get(name, (0.0, 0))[1] > 1:
                 least = max(least, float(getattr(made, name) or 0.0))
+            if name in attempt.exceeded and math.isfinite(self.most.get(name, math.inf)):
+                least = max(least, LEAST_RETRY * self.most[name])
             rung[name] = max(value, least)
         return self._given(group, task, self._lifted(task, made, rung))
 
