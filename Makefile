@@ -45,7 +45,7 @@ demo: $(STAMP)
 
 # What only computes, and what mostly waits for a program of its own, runs on both cores; clusters
 # and clocks have the machine alone.
-SIDE := $(wildcard $(addprefix tests/,adapters allocator conformance cli property typing viz)\
+SIDE := $(wildcard $(addprefix tests/,adapters allocator conformance cli forecasting property typing viz)\
 	$(addprefix tests/profiler/,flow replaying findings laws storing comparing devices)) \
 	$(filter-out %test_store.py %test_trace.py,$(wildcard tests/profiler/test_*.py)) \
 	$(wildcard tests/test_*.py tests/e2e/test_real_slurm.py tests/e2e/test_report_*.py)

@@ -8,7 +8,7 @@ import pytest
 
 from rotameter import plugins
 from rotameter.errors import BadPlugin, UnknownPlugin
-from rotameter.testing import check_advisor, check_allocator, check_probe
+from rotameter.testing import check_advisor, check_allocator, check_detector, check_probe
 
 
 @pytest.mark.parametrize("name", plugins.names("advisors"))
@@ -26,8 +26,16 @@ def test_allocator(name: str) -> None:
     check_allocator(plugins.get("allocators", name))
 
 
+@pytest.mark.parametrize("name", plugins.names("detectors"))
+def test_detector(name: str) -> None:
+    check_detector(plugins.get("detectors", name))
+
+
 def test_there_are_some() -> None:
     assert "default" in plugins.names("allocators")
+    assert {"cusum", "e_detector", "adwin", "bayesian", "confirmed"} <= set(
+        plugins.names("detectors")
+    )
     assert len(plugins.names("advisors")) >= 7
     assert len(plugins.names("probes")) >= 5
 

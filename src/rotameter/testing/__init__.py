@@ -9,6 +9,7 @@
 
 from rotameter.testing.allocators import check_allocator
 from rotameter.testing.conformance import check_advisor, check_probe
+from rotameter.testing.detectors import check_detector
 from rotameter.testing.fakes import FakeClock
 from rotameter.testing.importers import check_importer, import_bytes
 
@@ -16,6 +17,7 @@ __all__ = [
     "FakeClock",
     "check_advisor",
     "check_allocator",
+    "check_detector",
     "check_importer",
     "check_probe",
     "import_bytes",
