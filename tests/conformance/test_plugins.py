@@ -8,7 +8,7 @@ import pytest
 
 from rotameter import plugins
 from rotameter.errors import BadPlugin, UnknownPlugin
-from rotameter.testing import check_advisor, check_allocator, check_probe
+from rotameter.testing import check_advisor, check_allocator, check_batch_policy, check_probe
 
 
 @pytest.mark.parametrize("name", plugins.names("advisors"))
@@ -24,6 +24,22 @@ def test_probe(name: str) -> None:
 @pytest.mark.parametrize("name", plugins.names("allocators"))
 def test_allocator(name: str) -> None:
     check_allocator(plugins.get("allocators", name))
+
+
+@pytest.mark.parametrize("name", ["conservative", "easy", "fair_share", "fcfs", "priority"])
+def test_batch_policy(name: str) -> None:
+    check_batch_policy(plugins.get("policies", name))
+
+
+def test_a_policy_that_leaves_jobs_waiting_fails_the_kit() -> None:
+    class Idle:
+        needs: frozenset[Any] = frozenset()
+
+        def decide(self, state: Any) -> list[Any]:
+            return []
+
+    with pytest.raises(AssertionError, match="waiting"):
+        check_batch_policy(Idle)
 
 
 def test_there_are_some() -> None:
