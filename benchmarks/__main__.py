@@ -34,6 +34,7 @@ _MODULES = (
     "rows_allocate",
     "rows_allocate_faults",
     "rows_allocate_harm",
+    "rows_cosim",
 )
 
 
