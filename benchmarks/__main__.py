@@ -35,6 +35,7 @@ _MODULES = (
     "rows_allocate_faults",
     "rows_allocate_harm",
     "rows_changes",
+    "rows_cosim",
 )
 
 

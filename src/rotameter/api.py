@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,13 @@ from rotameter.errors import RotameterError, UsageError, WouldOverwrite
 from rotameter.running import Run
 
 if TYPE_CHECKING:
+    from rotameter.forecasting.cosim.machine import Machine
+    from rotameter.forecasting.cosim.simulation import Simulation
     from rotameter.profiler.storing.advice import Advice
     from rotameter.profiler.trace import Trace
     from rotameter.values import Verdict
 
-__all__ = ["Run", "dask", "diagnose", "open", "report", "storage_advice", "trace"]
+__all__ = ["Run", "dask", "diagnose", "open", "report", "simulate", "storage_advice", "trace"]
 
 
 def open(
@@ -126,6 +128,66 @@ def storage_advice(
     if isinstance(trace, (str, os.PathLike)):
         trace = open(trace)
     return advise(trace, read_bandwidths(Path(bandwidths)), **options)
+
+
+def simulate(
+    trace: Trace | str | os.PathLike[str],
+    policy: str = "easy",
+    machine: Machine | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Simulation:
+    """Say what the jobs of a log would have become under a policy, on its machine or another.
+
+    Parameters
+    ----------
+    trace : Trace or path
+        A log of a batch system (SWF, Slurm …).
+    policy : str
+        A policy's name: ``fcfs``, ``easy``, ``conservative``, ``priority``, ``fair_share``, or
+        that of a plug-in.
+    machine : Machine, optional
+        Without it the one on which the log was recorded.
+    settings : mapping, optional
+        The policy's own, such as ``{"age_weight": 2.0}``.
+    **options
+        ``cores_from``, ``by``, ``terms``, ``limits``, ``forced``, ``price_core_h``,
+        ``wait_limit_s`` of :func:`rotameter.forecasting.cosim.simulation.simulate`.
+
+    Raises
+    ------
+    rotameter.errors.FidelityError
+        If another machine is asked for, and the replay of the record is too far from it.
+    rotameter.errors.UsageError, rotameter.errors.UnknownPlugin, rotameter.errors.EmptyTrace
+        If the settings do not fit, there is no such policy, or no job can be simulated.
+
+    Examples
+    --------
+    >>> from rotameter import Trace
+    >>> from rotameter.forecasting.cosim.machine import Machine
+    >>> job = {"submitted_ns": 0, "wall_s": 60.0, "granted_cores": 1.0}
+    >>> log = Trace.from_tables({"tasks": [{**job, "task_id": n} for n in "123"]})
+    >>> simulate(log, "easy", Machine(cores=2)).measures.makespan_s
+    120.0
+    """
+    from rotameter import plugins
+    from rotameter.forecasting.cosim.simulation import simulate as run
+
+    made = plugins.get("policies", policy)
+    given = dict(settings or {})
+
+    def fresh() -> Any:
+        try:
+            return made(**given)
+        except TypeError as error:
+            raise UsageError(
+                f"policy {policy}: {error}", hint="see the parameters of the policy's class"
+            ) from error
+
+    if isinstance(trace, (str, os.PathLike)):
+        trace = open(trace)
+    return run(trace, fresh, machine, name=policy, **options)
 
 
 def report_targets(

@@ -18,6 +18,7 @@
     │   └── UnknownFormat   exit_code 4   no importer knows it
     ├── AttachError                               a cluster could not be traced
     ├── PolicyError                               an allocator's or policy's settings are off
+    ├── FidelityError                             a replay is too far from the record to build on
     └── MissingDependency           exit_code 5   carries the pip line
 
 A tracer, plug-in or policy never raises one of these into the user's workflow: it counts,
@@ -31,6 +32,7 @@ __all__ = [
     "BadInput",
     "BadPlugin",
     "EmptyTrace",
+    "FidelityError",
     "InputError",
     "MissingDependency",
     "NotATrace",
@@ -141,6 +143,10 @@ class UnknownFormat(InputError):
 
 class PolicyError(RotameterError):
     """An allocator or policy was given what it cannot work with, or gave what cannot be used."""
+
+
+class FidelityError(RotameterError):
+    """The replay of a recorded run is too far from the record: no what-if is built on it."""
 
 
 class AttachError(RotameterError):

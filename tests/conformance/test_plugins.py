@@ -8,7 +8,13 @@ import pytest
 
 from rotameter import plugins
 from rotameter.errors import BadPlugin, UnknownPlugin
-from rotameter.testing import check_advisor, check_allocator, check_detector, check_probe
+from rotameter.testing import (
+    check_advisor,
+    check_allocator,
+    check_batch_policy,
+    check_detector,
+    check_probe,
+)
 
 
 @pytest.mark.parametrize("name", plugins.names("advisors"))
@@ -29,6 +35,22 @@ def test_allocator(name: str) -> None:
 @pytest.mark.parametrize("name", plugins.names("detectors"))
 def test_detector(name: str) -> None:
     check_detector(plugins.get("detectors", name))
+
+
+@pytest.mark.parametrize("name", ["conservative", "easy", "fair_share", "fcfs", "priority"])
+def test_batch_policy(name: str) -> None:
+    check_batch_policy(plugins.get("policies", name))
+
+
+def test_a_policy_that_leaves_jobs_waiting_fails_the_kit() -> None:
+    class Idle:
+        needs: frozenset[Any] = frozenset()
+
+        def decide(self, state: Any) -> list[Any]:
+            return []
+
+    with pytest.raises(AssertionError, match="waiting"):
+        check_batch_policy(Idle)
 
 
 def test_there_are_some() -> None:

@@ -22,6 +22,7 @@ from rotameter.cli.live import live
 from rotameter.cli.plugins import plugins
 from rotameter.cli.report import report
 from rotameter.cli.run import run
+from rotameter.cli.simulate import simulate
 from rotameter.cli.size import size
 from rotameter.cli.stats import stats
 from rotameter.errors import RotameterError
@@ -54,6 +55,7 @@ for _command in (
     diagnose,
     stats,
     size,
+    simulate,
     compare,
     collect,
     convert,

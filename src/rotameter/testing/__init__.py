@@ -12,11 +12,13 @@ from rotameter.testing.conformance import check_advisor, check_probe
 from rotameter.testing.detectors import check_detector
 from rotameter.testing.fakes import FakeClock
 from rotameter.testing.importers import check_importer, import_bytes
+from rotameter.testing.policies import check_batch_policy
 
 __all__ = [
     "FakeClock",
     "check_advisor",
     "check_allocator",
+    "check_batch_policy",
     "check_detector",
     "check_importer",
     "check_probe",

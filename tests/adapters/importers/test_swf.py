@@ -49,6 +49,15 @@ def test_without_a_start_time_times_are_relative():
     assert min(trace.table("tasks")["submitted_ns"].to_pylist()) == 0
 
 
+def test_the_header_names_the_machine_and_the_moment_from_which_seconds_count():
+    trace = import_bytes(Importer, {"log.swf": b"; MaxProcs: 128 (nodes)\n" + LOG})
+    assert trace.meta["machine_cores"] == 128
+    assert trace.meta["log_start_ns"] == 1_000_000_000 * 10**9
+    for odd in (b"; MaxProcs: many\n", b"; MaxProcs: -1\n", b"; MaxProcs:\n", b""):
+        trace = import_bytes(Importer, {"log.swf": odd + LOG[LOG.index(b"1 0") :]})
+        assert "machine_cores" not in trace.meta and trace.meta["log_start_ns"] == 0
+
+
 def test_a_broken_line_is_refused_with_its_number():
     trace = import_bytes(Importer, {"log.swf": LOG + b"4 0 1 x\n"})
     (refused,) = trace.table("rejects").to_pylist()

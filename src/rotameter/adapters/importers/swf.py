@@ -82,6 +82,10 @@ class Importer:
             raise BadInput(f"{file.name} holds no jobs", hint="check the file")
         build.records_in += records
         build.meta.setdefault("header", {}).update(header)
+        build.meta.setdefault("log_start_ns", _unix_start(header))
+        cores = _whole(header.get("MaxProcs", ""))
+        if cores:
+            build.meta.setdefault("machine_cores", cores)
         parts.append(_numbers_of(rows, numbers, file, build))
         del rows, numbers
         self._partial = self._done = 0
@@ -202,11 +206,16 @@ def _numbers(fields: list[str]) -> list[float] | None:
 
 
 def _unix_start(header: dict[str, str]) -> int:
+    return _whole(header.get("UnixStartTime", "0")) * 10**9
+
+
+def _whole(text: str) -> int:
+    """Give the number that a header line begins with; 0 where there is none."""
     try:
-        start = int(header.get("UnixStartTime", "0").split()[0])
+        number = int(text.split()[0])
     except (ValueError, IndexError):
         return 0
-    return start * 10**9 if 0 <= start < 1 << 32 else 0
+    return number if 0 <= number < 1 << 32 else 0
 
 
 def _ns(seconds: Floats, start_ns: int) -> Any:

@@ -1,0 +1,1 @@
+"""Policies of batch systems, one a file; registered under ``rotameter.policies``."""
