@@ -186,6 +186,13 @@ def test_a_listing_beside_a_run_belongs_into_it(tmp_path):
     assert "into its folder" in error.value.hint
 
 
+def test_a_saved_trace_beside_a_run(tmp_path):
+    run = snakemake(tmp_path / "run", 1)
+    saved = rotameter.open(run).save(tmp_path / "saved.rmt")
+    with pytest.raises(UsageError, match="saved.rmt: a trace of rotameter"):
+        rotameter.open([run, saved])
+
+
 def test_runs_of_two_managers_are_refused(tmp_path):
     snakemake(tmp_path / "s", 1)
     nextflow(tmp_path / "n", 1, "1a")
@@ -201,6 +208,16 @@ def test_a_run_that_holds_nothing_is_said(tmp_path):
     assert any("without metadata, logs and benchmarks" in text for text in trace.warnings)
 
 
+def test_what_holds_nothing_beside_a_run(tmp_path):
+    run = snakemake(tmp_path / "run", 1)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "README.md").write_text("Words.\n")
+    trace = rotameter.open([run, tmp_path / "empty", tmp_path / "README.md"])
+    assert same(trace, rotameter.open(run))
+    assert any("no importer knows this file" in text for text in trace.warnings)
+    assert any("neither a run nor a file of snakemake in" in text for text in trace.warnings)
+
+
 def test_a_path_that_is_not_there(tmp_path):
     run = snakemake(tmp_path / "run", 1)
     with pytest.raises(TraceNotFound):
@@ -210,4 +227,6 @@ def test_a_path_that_is_not_there(tmp_path):
 def test_the_command_line(tmp_path, capsys):
     runs = [str(snakemake(tmp_path / f"r{day}", day)) for day in (1, 2)]
     assert _main(["stats", *runs, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)
+    assert json.loads(capsys.readouterr().out)["attempts"] == 4
+    assert _main(["diagnose", *runs]) == 0
+    assert "could not be kept" not in capsys.readouterr().out

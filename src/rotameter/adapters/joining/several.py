@@ -22,6 +22,7 @@ from rotameter.adapters.joining.leftover import may_be_another
 from rotameter.adapters.joining.scanning import named, opened, plausible, walk
 from rotameter.adapters.joining.together import Part, put_together
 from rotameter.errors import InputError, UsageError
+from rotameter.profiler.store import is_trace
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class _Given:
     """What the paths stand for."""
 
     runs: dict[Path, Run] = field(default_factory=dict)
-    above: list[Path] = field(default_factory=list)
+    folders: list[Path] = field(default_factory=list)
     rest: list[Path] = field(default_factory=list)
     inside: list[Path] = field(default_factory=list)
     twice: int = 0
@@ -88,23 +89,27 @@ def join_several(paths: Sequence[Path], *, utc_offset_s: float | None) -> Trace 
             continue
         parts.append(Part(str(run.path), trace, build.zero_ns))
     rest = list(given.rest)
-    for folder in given.above:
+    for folder in given.folders:
         rest += _beside(folder, given, engines[0], said)
     if rest:
-        parts.append(_others(rest, engines[0], utc_offset_s))
+        try:
+            parts.append(_others(rest, engines[0], utc_offset_s))
+        except InputError as error:
+            errors.append(error)
     if not parts:
         raise errors[0]
     trace = put_together(parts)
-    lost = [*map(str, errors), *given.unread.words()]
-    _say(trace, lost, [*_counted_once(given), *said])
+    lost = [*map(str, errors), *given.unread.words(), *said]
+    _say(trace, lost, _counted_once(given))
     return trace
 
 
 def _sorted_out(paths: Sequence[Path]) -> _Given:
     given = _Given()
     others: list[Path] = []
+    folders: list[Path] = []
     for path in dict.fromkeys(paths):
-        if not path.is_dir():
+        if not path.is_dir() or is_trace(path):
             # What a pattern means may lie in a run's folder.
             others += [path] if path.exists() else matching(path, given.unread) or [path]
             continue
@@ -116,7 +121,7 @@ def _sorted_out(paths: Sequence[Path]) -> _Given:
             given.runs[path.resolve()] = run
             continue
         below = find_below(path, given.unread)
-        (given.above if below else others).append(path)
+        folders.append(path)
         for run in below:
             given.runs.setdefault(run.path.resolve(), run)
     given.twice += len(paths) - len(set(paths))
@@ -124,6 +129,8 @@ def _sorted_out(paths: Sequence[Path]) -> _Given:
         given.inside.append(given.runs.pop(place).path)
     for path in others:
         (given.inside if _within(path.resolve(), given.runs) else given.rest).append(path)
+    for path in folders:
+        (given.inside if _within(path.resolve(), given.runs) else given.folders).append(path)
     return given
 
 
@@ -165,6 +172,8 @@ def _beside(folder: Path, given: _Given, engine: str, said: list[str]) -> list[P
             listings.append(named(folder, path))
         else:
             others.append(path)
+    if not mine and not any(folder.resolve() in place.parents for place in given.runs):
+        said.append(f"neither a run nor a file of {engine} in the folder {folder}")
     build = Builder(engine, engine)
     leftover.say(folder, others, (), build)
     said += build.words()
@@ -179,6 +188,12 @@ def _beside(folder: Path, given: _Given, engine: str, said: list[str]) -> list[P
 
 def _others(paths: Sequence[Path], engine: str, utc_offset_s: float | None) -> Part:
     """Read files that lie in no run's folder."""
+    for path in paths:
+        if is_trace(path):
+            raise UsageError(
+                f"{path}: a trace of rotameter, beside the folder of a {engine} run",
+                hint="save the run first (rotameter convert RUN -o run.rmt), then name both traces",
+            )
     trace = reading.read(paths, utc_offset_s=utc_offset_s)
     name = trace.meta["importer"]["name"]
     if name != engine:

@@ -183,6 +183,9 @@ def _merge_meta(meta: dict[str, Any], parts: Sequence[Part]) -> None:
             meta[key] = values[0]
         else:
             meta.pop(key, None)
+    for key in ("dropped", "records", "segments"):  # counts of a recorder: here was none
+        if not any(key in one for one in metas):
+            meta.pop(key, None)
     zones = {
         f"{part.label}: {source}": zone
         for part in parts
