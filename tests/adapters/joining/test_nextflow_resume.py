@@ -110,3 +110,52 @@ def test_the_order_of_runs_is_that_of_their_times(order):
     taken: set[str] = set()
     chain_runs([runs[i] for i in order], taken)
     assert [run[0].attempt for run in runs] == [1, 2, 3] and taken == {"B"}
+
+
+THIRD = (("a", "A (1)", CACHED, 1, 14), ("d", "B (1)", OK, 1, 16))
+FAILED_TWICE = (("a", "A (1)", CACHED, 1, 14), ("c", "B (1)", BAD, 1, 15))
+
+
+def read_alone(folder: Path, *traces: str) -> dict[tuple[str, int], str]:
+    """Read traces that lie in no run's folder."""
+    for number, text in enumerate(traces):
+        (folder / f"trace-{number}.txt").write_text(text)
+    made = rotameter.open(folder)
+    records = made.meta["importer"]["records"]
+    assert records["in"] == records["out"] + records["merged"] + records["rejected"]
+    tasks = made.table("tasks").to_pylist()
+    return {(task["task_id"], task["attempt"]): task["outcome"] for task in tasks}
+
+
+@pytest.mark.parametrize("attempts", [True, False])
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_cached_row_that_two_runs_have_links_them(tmp_path, order, attempts):
+    texts = [trace(*rows, attempts=attempts) for rows in (FIRST, FAILED_TWICE, THIRD)]
+    assert read_alone(tmp_path, *(texts[i] for i in order)) == {
+        ("A (1)", 1): "ok", ("B (1)", 1): "failed", ("B (1)", 2): "failed", ("B (1)", 3): "ok",
+    }  # fmt: skip
+
+
+def test_the_first_trace_is_gone(tmp_path):
+    found = read_alone(tmp_path, trace(*FAILED_TWICE), trace(*THIRD))
+    assert found == {("A (1)", 1): "cached", ("B (1)", 1): "failed", ("B (1)", 2): "ok"}
+
+
+@pytest.mark.parametrize("early", [1, 2])
+@pytest.mark.parametrize("first", [True, False])
+def test_an_earlier_copy_of_a_trace_beside_it(tmp_path, first, early):
+    rows = [("b", "B", BAD, 1, 14), ("e", "C", OK, 1, 14), ("c", "B", OK, 2, 14)]
+    texts = [trace(*rows[:early], attempts=False), trace(*rows, attempts=False)]
+    found = read_alone(tmp_path, *(texts if first else texts[::-1]))
+    assert found == {("B", 1): "failed", ("B", 2): "ok", ("C", 1): "ok"}
+
+
+def test_a_whole_copy_links_those_that_it_has_rows_of(tmp_path):
+    both = trace(*FIRST) + trace(*FAILED_TWICE).partition("\n")[2]
+    found = read_alone(tmp_path, trace(*FIRST), trace(*FAILED_TWICE), both)
+    assert found == {("A (1)", 1): "ok", ("B (1)", 1): "failed", ("B (1)", 2): "failed"}
+
+
+def test_traces_without_a_row_in_common_stay_apart(tmp_path):
+    found = read_alone(tmp_path, trace(("b", "B", BAD, 1, 14)), trace(("c", "B", OK, 1, 15)))
+    assert found == {("B", 1): "failed", ("B [cc/cccccc]", 1): "ok"}

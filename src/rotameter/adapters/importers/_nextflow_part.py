@@ -18,6 +18,7 @@ from rotameter.adapters.importers._nextflow_steady import on_one_clock
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from rotameter.adapters.importers._nextflow_same import Same
     from rotameter.adapters.importers.building import Builder
 
 __all__ = ["Part", "give_all", "say_echoes", "say_runs"]
@@ -27,9 +28,13 @@ _WELL = pa.array(["ok", "cached", "running"])
 
 
 class Part:
-    """Takes attempts in; names and numbers them once the last one is there."""
+    """Takes attempts in; names and numbers them once the last one is there.
 
-    def __init__(self) -> None:
+    ``header`` is the number of the header that the rows stand under, in all traces.
+    """
+
+    def __init__(self, header: int = 0) -> None:
+        self.header = header
         self._tasks, self._samples = Columns("tasks"), Columns("samples")
         self._tried, self._lines, self._of = array("q"), array("q"), array("q")
         self._counted = array("b")
@@ -174,11 +179,12 @@ class Part:
         return pa.chunked_array([batch["task_id"] for batch in self.batches], pa.string())
 
 
-def give_all(parts: Sequence[Part], taken: set[str], build: Builder) -> None:
+def give_all(parts: Sequence[Part], taken: set[str], build: Builder, same: Same) -> None:
     """Hand the rows of all parts to the builder, attempts of a task numbered.
 
-    Parts of which one has from its cache what another ran are runs of one workflow: what failed
-    in one and the next did again is one task. Others have nothing to do with each other.
+    Parts of which one has from its cache what another ran, or a row of another once more, are of
+    one workflow: what failed in one and the next did again is one task. Others have nothing to do
+    with each other.
 
     Parameters
     ----------
@@ -186,10 +192,12 @@ def give_all(parts: Sequence[Part], taken: set[str], build: Builder) -> None:
     taken : set of str
         Names that tasks have; those of these parts are added.
     build : Builder
+    same : Same
+        Headers under which a row stands that stands under another too.
     """
     parts = [part for part in parts if part.batches]
     say_runs(len(parts), "input", build)
-    groups = _workflows(parts)
+    groups = _workflows(parts, same)
     _without_echoes(parts, build)
     on_one_clock(parts, build, build.zone_ns or 0)
     for whole in groups:
@@ -223,15 +231,17 @@ def _without_echoes(parts: Sequence[Part], build: Builder) -> None:
     say_echoes(sum(part.without(keys) for part, keys in zip(parts, gone, strict=True)), build)
 
 
-def _workflows(parts: Sequence[Part]) -> list[list[Part]]:
+def _workflows(parts: Sequence[Part], same: Same) -> list[list[Part]]:
     """Put parts together that are runs of one workflow, each in its order."""
     wanted = pa.array(sorted({key for part in parts for key in part.cached}), pa.string())
     groups = {at: [part] for at, part in enumerate(parts)}
     group_of = list(range(len(parts)))
-    by_hash: dict[str, int] = {}
-    for at, part in enumerate(parts if len(wanted) else ()):
-        for key in (*part.ran(wanted), *part.cached):
-            other = group_of[by_hash.setdefault(key, at)]
+    first: dict[str | int, int] = {}
+    for at, part in enumerate(parts):
+        ran = part.ran(wanted) if len(wanted) else []
+        keys: list[str | int] = [same.of(part.header), *ran, *part.cached]
+        for key in keys:
+            other = group_of[first.setdefault(key, at)]
             if other != group_of[at]:
                 gone = group_of[at]
                 groups[other] += groups.pop(gone)

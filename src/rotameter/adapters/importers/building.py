@@ -66,6 +66,8 @@ class Builder:
         The zone that the user gave for times that carry none, nanoseconds east of UTC. An importer
         whose inputs may have times of both kinds takes it off the ones without (and is not
         ``local`` then).
+    zero_ns : int, optional
+        Set by :meth:`build` where times are made relative: the local time that became 0.
     told_longer : int
         Attempts of which the importer said that their duration is longer than from start to end.
     records_in : int
@@ -87,6 +89,7 @@ class Builder:
         self.meta: dict[str, Any] = {"origin": "imported", "engine": engine}
         self.local = False
         self.zone_ns: int | None = None
+        self.zero_ns: int | None = None
         self.told_longer = 0
         self.records_in = 0
         self.records_out: int | None = None
@@ -148,6 +151,10 @@ class Builder:
         """Say how something was read of which nothing is lost: ``--strict`` lets it pass."""
         self.warn(text, times)
         self._notes.add(text)
+
+    def words(self) -> list[str]:
+        """Give what was said so far, for a builder that makes no trace."""
+        return list(self._words)
 
     def not_measured(self, what: str) -> None:
         """Say what this input cannot tell."""
@@ -255,7 +262,8 @@ class Builder:
         self.meta["time_base"] = "relative_ns"
         lows = [pc.min(tables[n][c]).as_py() for n, cs in _TIMES.items() for c in cs]
         known = [low for low in lows if low is not None]
-        return _shifted(tables, min(known)) if known else tables
+        self.zero_ns = min(known, default=None)
+        return tables if self.zero_ns is None else _shifted(tables, self.zero_ns)
 
     def _checked(self, tasks: pa.Table) -> pa.Table:
         """Hold the rows to what is true of every run; what is not becomes null and is said."""

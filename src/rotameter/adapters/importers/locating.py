@@ -164,6 +164,14 @@ def _open(
             joined = joining.join(first, utc_offset_s=offset_s, options=options)
             if joined is not None:
                 return joined
+    if format is None and not options:
+        from rotameter.adapters.joining import join_several
+
+        given = [Path(os.path.expanduser(os.fspath(path))) for path in paths]
+        folders = any(path.is_dir() and not is_trace(path) for path in given)
+        several = join_several(given, utc_offset_s=offset_s) if folders else None
+        if several is not None:
+            return several
     if format is None and not options:  # Who gives an importer's options knows what is there.
         for path in paths:
             folder = Path(os.path.expanduser(os.fspath(path)))

@@ -23,6 +23,7 @@ from rotameter.adapters.importers._nextflow_rows import (
     link,
     make,
 )
+from rotameter.adapters.importers._nextflow_same import Same
 from rotameter.adapters.importers._nextflow_values import Seen, is_null
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
@@ -48,7 +49,9 @@ class Importer:
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
-        self._seen: set[int] = set()
+        self._seen: dict[int, int] = {}
+        self._headers = 0
+        self._same = Same()
         self._twice = 0
         self._zoned: bool | None = None
         self._parts: list[Part] = []
@@ -71,7 +74,7 @@ class Importer:
         number = None
         for at, made in self.rows(file, build):
             if at != number:
-                self._parts.append(Part())
+                self._parts.append(Part(at))
                 number = at
             self._parts[-1].add(made)
 
@@ -99,7 +102,7 @@ class Importer:
     def rows(self, file: InputFile, build: Builder) -> Iterator[tuple[int, Attempt]]:
         """Give the rows of one trace with the number of the header that they stand under.
 
-        Rows that cannot be read go to the rejects.
+        The numbers go on from one trace to the next. Rows that cannot be read go to the rejects.
 
         Raises
         ------
@@ -107,19 +110,22 @@ class Importer:
             If it is no trace.
         """
         header, counts = None, Counter[str]()
+        before = self._headers
         watched, end = watch(file)
         self._commas.begin(lambda: (record.fields for _, record in records(file.lines())))
         for columns, record in _settled(records(watched.lines()), end, build):
             header = columns
             build.records_in += 1
             made = self._attempt(file, build, record)
-            if made is not None and self._again(record, made):
+            at = before + record.header
+            self._headers = at + 1
+            if made is not None and self._again(record, made, at):
                 build.merged += 1
                 self._twice += 1
             elif made is not None:
                 self._look(made)
                 counts[made.row["outcome"]] += 1
-                yield record.header, made
+                yield at, made
         if file.told_foreign():
             build.warn(FOREIGN)
         _say(header or _empty(file, build), counts, build)
@@ -127,7 +133,7 @@ class Importer:
     def finish(self, build: Builder) -> None:
         """Hand over the rows, and say what the format cannot tell."""
         parts, self._parts = self._parts, []
-        give_all(parts, self.taken, build)
+        give_all(parts, self.taken, build, self._same)
         self._commas.say(build)
         if self._beyond[0]:
             count, first, wall, whole = self._beyond
@@ -156,11 +162,12 @@ class Importer:
             self._beyond[0] += 1
             self._beyond[1:] = self._beyond[1:] or [made.row["task_id"], *made.beyond_s]
 
-    def _again(self, record: Record, made: Attempt) -> bool:
+    def _again(self, record: Record, made: Attempt, header: int) -> bool:
         """Say whether this attempt came before, in any of the files.
 
         The hash stands for one execution's work folder; other rows must be the same throughout,
-        with something in them that tells executions apart.
+        with something in them that tells executions apart. Traces with a row in common are of one
+        workflow.
         """
         fields = record.fields
         if made.hash and made.row["outcome"] != "cached":
@@ -174,7 +181,7 @@ class Importer:
             return False
         key = hash(parts)
         known = key in self._seen
-        self._seen.add(key)
+        self._same.add(self._seen.setdefault(key, header), header)
         return known
 
     def _attempt(self, file: InputFile, build: Builder, record: Record) -> Attempt | None:

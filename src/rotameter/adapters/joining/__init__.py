@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rotameter.adapters.joining import nextflow_run, snakemake_run
+from rotameter.adapters.importers.building import Builder
+from rotameter.adapters.joining.finding import find
+from rotameter.adapters.joining.several import join_several
 from rotameter.errors import UsageError
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
 
-__all__ = ["join"]
+__all__ = ["join", "join_several"]
 
 
 def join(folder: Path, *, utc_offset_s: float | None, options: Mapping[str, Any]) -> Trace | None:
@@ -32,22 +34,12 @@ def join(folder: Path, *, utc_offset_s: float | None, options: Mapping[str, Any]
     BadInput
         If it is a run's folder that holds nothing usable.
     """
-    made = _joiner(folder)
-    if made is None:
+    run = find(folder)
+    if run is None:
         return None
     if options:
         raise UsageError(
             f"a run's folder has no option {min(options)!r}",
             hint="name files, or the format with --format, to give an importer's option",
         )
-    return made(utc_offset_s)
-
-
-def _joiner(folder: Path) -> Callable[[float | None], Trace] | None:
-    snakemake = snakemake_run.find(folder)
-    if snakemake is not None:
-        return lambda zone: snakemake_run.join(snakemake, utc_offset_s=zone)
-    nextflow = nextflow_run.find(folder)
-    if nextflow is not None:
-        return lambda zone: nextflow_run.join(nextflow, utc_offset_s=zone)
-    return None
+    return run.join(utc_offset_s, Builder(run.engine, run.engine))

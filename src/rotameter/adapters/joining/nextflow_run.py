@@ -128,9 +128,9 @@ def _has_slurm(found: Folder) -> bool:
     return belong(attempts, slurm, probe)
 
 
-def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
-    """Join what the folder holds."""
-    build, ledger = Builder("nextflow", "nextflow"), Ledger()
+def join(folder: Folder, *, utc_offset_s: float | None, build: Builder | None = None) -> Trace:
+    """Join what the folder holds, with an empty builder where the caller looks at it after."""
+    build, ledger = build or Builder("nextflow", "nextflow"), Ledger()
     importer = Importer()
     runs = _traces(folder, importer, build, ledger)
     steady = traces_on_one_clock(runs, build)

@@ -11,9 +11,9 @@ from rotameter.adapters.importers.walking import Unread, entries
 from rotameter.errors import InputError
 from rotameter.values import Head
 
-__all__ = ["named", "opened", "plausible", "small_text", "walk"]
+__all__ = ["SKIPPED", "named", "opened", "plausible", "small_text", "walk"]
 
-_SKIPPED = frozenset(
+SKIPPED = frozenset(
     ("work", "node_modules", "__pycache__", "venv", "env", "conda", "singularity", "site-packages")
 )
 _TEXTUAL = frozenset(
@@ -37,7 +37,7 @@ def _walk(
             continue
         try:
             if entry.is_dir(follow_symlinks=False):
-                if depth > 0 and entry.name not in _SKIPPED:
+                if depth > 0 and entry.name not in SKIPPED:
                     yield from _walk(Path(entry.path), unread, depth - 1, hidden, left)
             elif entry.is_file():
                 left[0] -= 1

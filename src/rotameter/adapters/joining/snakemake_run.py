@@ -72,9 +72,9 @@ def find(path: Path) -> Folder | None:
     return found
 
 
-def join(folder: Folder, *, utc_offset_s: float | None) -> Trace:
-    """Join what the folder holds."""
-    build, ledger = Builder("snakemake", "snakemake"), Ledger()
+def join(folder: Folder, *, utc_offset_s: float | None, build: Builder | None = None) -> Trace:
+    """Join what the folder holds, with an empty builder where the caller looks at it after."""
+    build, ledger = build or Builder("snakemake", "snakemake"), Ledger()
     logs = _logs(folder, build)
     jobs = attempts([(name, log) for name, log in logs], build, ledger)
     metadata = _metadata(folder, build, ledger)
