@@ -151,3 +151,64 @@ def test_a_request_for_each_cpu_stays_one() -> None:
 def test_runs_with_an_end_each_are_told_apart_by_it() -> None:
     later = END.splitlines()[1].replace("-03T07", "-04T07")
     assert len(tasks(END + later + "\n", END)) == 2
+
+
+def _listing(zone_h: float | None, *starts_h: float) -> str:
+    """Write jobs that start at some hour in UTC, in a zone: with it, or as local times."""
+    east = 0 if zone_h is None else zone_h
+    lines = ["JobID|State|Submit|Start|End|Elapsed|MaxRSS"]
+    for job, hour in enumerate(starts_h, 1):
+        begun = _stamp(hour, east)
+        ended = _stamp(hour + 0.5, east)
+        for step, peak in (("", ""), (".batch", "3M")):
+            lines.append(f"{job}{step}|COMPLETED|{begun}|{begun}|{ended}|00:30:00|{peak}")
+    return "\n".join([*lines, ""])
+
+
+def _stamp(hour: float, east_h: float) -> str:
+    minutes = round((hour + east_h) * 60)
+    return f"2025-03-{4 + minutes // 1440:02}T{minutes % 1440 // 60:02}:{minutes % 60:02}:00"
+
+
+def _with_zone(listing: str, zone: str) -> str:
+    return "|".join(f"{c}{zone}" if c.startswith("2025") else c for c in listing.split("|"))
+
+
+@pytest.mark.parametrize("east_h", [2, -5, 5.75])
+@pytest.mark.parametrize("turned", [False, True])
+def test_local_times_are_of_the_zone_that_all_common_jobs_say(east_h: float, turned: bool) -> None:
+    local = _listing(east_h, 7, 8, 12.5, 20)
+    zoned = _with_zone(_listing(None, 7, 8, 12.5), "+0000")
+    files = (zoned, local) if turned else (local, zoned)
+    for given in (files, ("".join(files),)):
+        trace = read(*given)
+        rows = sorted(trace.table("tasks").to_pylist(), key=lambda row: str(row["task_id"]))
+        assert [(row["task_id"], row["attempt"]) for row in rows] == [(c, 1) for c in "1234"]
+        assert {row["peak_memory_bytes"] for row in rows} == {3 << 20}
+        hours = [(row["started_ns"] / 3.6e12) % 24 for row in rows]
+        assert hours == pytest.approx([7, 8, 12.5, 20]) and trace.meta["time_base"] == "epoch_ns"
+        (said,) = [w for w in trace.warnings if "times with a zone" in w]
+        east = f"{'-' if east_h < 0 else '+'}{int(abs(east_h)):02}:{int(abs(east_h) % 1 * 60):02}"
+        assert f"taken as local times of {east}, as 3 jobs that are in both say" in said
+
+
+def test_of_two_jobs_the_zone_is_said_not_taken() -> None:
+    trace = read(_listing(2, 7, 8), _with_zone(_listing(None, 7, 8), "+0000"))
+    assert trace.table("tasks").num_rows == 4
+    (said,) = [w for w in trace.warnings if "times with a zone" in w]
+    assert "2 jobs are in both, +02:00 apart, and counted twice: give --utc-offset +02:00" in said
+
+
+@pytest.mark.parametrize("hours", [(7, 8, 9, 11), (7.1, 8.1, 9.1, 10.1), (23, 24, 25, 26)])
+def test_starts_that_no_one_zone_explains_are_not_moved(hours: tuple[float, ...]) -> None:
+    trace = read(_listing(2, *hours), _with_zone(_listing(None, 7, 8, 9, 10), "+0000"))
+    assert trace.table("tasks").num_rows == 8 and trace.meta["time_base"] == "relative_ns"
+    (said,) = [w for w in trace.warnings if "times with a zone" in w]
+    assert "4 job numbers are in both with other starts" in said and "--utc-offset" in said
+
+
+def test_other_jobs_in_another_zone_are_no_doubles() -> None:
+    other = _with_zone(_listing(None, 7, 8, 9), "+0000").replace("\n", "\n9")
+    trace = read(_listing(2, 7, 8, 9), other.removesuffix("9"))
+    (said,) = [w for w in trace.warnings if "times with a zone" in w]
+    assert said.endswith("they may be hours apart") and trace.table("tasks").num_rows == 6
