@@ -212,3 +212,17 @@ def test_other_jobs_in_another_zone_are_no_doubles() -> None:
     trace = read(_listing(2, 7, 8, 9), other.removesuffix("9"))
     (said,) = [w for w in trace.warnings if "times with a zone" in w]
     assert said.endswith("they may be hours apart") and trace.table("tasks").num_rows == 6
+
+
+def test_a_listing_of_raw_ids_tells_of_the_same_array_tasks_and_their_steps() -> None:
+    facts = "COMPLETED|2025-03-03T07:00:00|2025-03-03T07:05:00|00:20:00"
+    both = [f"JobID|JobIDRaw|State|Submit|Start|Elapsed\n30_{t}|{r}|{facts}" for t, r in ((1, 31),)]
+    both.append(f"30_2|30|{facts}\n40|40|{facts}\n50+1|51|{facts}\n60_[3-4]|60|PENDING||Unknown|\n")
+    lines = [f"{raw}|{facts}|" for raw in ("30", "31", "40", "51", "60")]
+    lines.insert(1, f"30.batch|{facts}|7M")
+    raw = "\n".join(["JobIDRaw|State|Submit|Start|Elapsed|MaxRSS", *lines, ""])
+    for files in (("\n".join(both), raw), (raw, "\n".join(both))):
+        rows = {row["task_id"]: row for row in tasks(*files)}
+        assert sorted(rows) == ["30_1", "30_2", "40", "50+1", "60", "60_[3-4]"]
+        assert rows["30_2"]["peak_memory_bytes"] == 7 << 20
+    assert {row["task_id"] for row in tasks(raw)} == {"30", "31", "40", "51", "60"}

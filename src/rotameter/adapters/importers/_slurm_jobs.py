@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_fill import fill_jobs, fill_steps
-from rotameter.adapters.importers._slurm_namesakes import namesakes
+from rotameter.adapters.importers._slurm_namesakes import call_by_job_id, namesakes
 from rotameter.adapters.importers._slurm_resized import fold_resized
 from rotameter.adapters.importers._slurm_runs import arrays_begun, runs_of
 from rotameter.adapters.importers._slurm_same import put_same_together
@@ -126,6 +126,7 @@ def join(parts: list[Columns]) -> Joined:
     seq = rows.pop("line")
     if (seq[1:] < seq[:-1]).any():  # rows that were read one by one come after the others
         rows = _take(rows, np.argsort(seq, kind="stable"))
+    call_by_job_id(rows)
     _tell_clusters_apart(rows)
     codes = rows["key"].dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     step = rows["is_step"]

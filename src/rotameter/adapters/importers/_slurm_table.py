@@ -206,6 +206,8 @@ def _identity(got: _Source, out: Columns) -> None:
     raw = got.get("jobidraw")
     if raw is not None:
         out["raw"] = raw
+        if got.get("jobid") is None:
+            out["only_raw"] = np.ones(len(raw), dtype=bool)
     for wanted, names in (
         ("name", ("jobname",)),
         ("user", ("user",)),
