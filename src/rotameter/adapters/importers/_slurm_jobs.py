@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rotameter.adapters.importers._slurm_namesakes import namesakes
+from rotameter.adapters.importers._slurm_fill import fill_jobs, fill_steps
+from rotameter.adapters.importers._slurm_namesakes import call_by_job_id, namesakes
 from rotameter.adapters.importers._slurm_resized import fold_resized
-from rotameter.adapters.importers._slurm_runs import ALWAYS, arrays_begun, runs_of
+from rotameter.adapters.importers._slurm_runs import arrays_begun, runs_of
+from rotameter.adapters.importers._slurm_same import put_same_together
 from rotameter.adapters.importers._slurm_steps import runs_of_steps
 from rotameter.adapters.importers._slurm_table import FLOATS, TIMES, Columns
 from rotameter.adapters.importers._slurm_values import MISSING_NS, words
@@ -54,6 +56,8 @@ class Joined:
         Jobs of the steps of which it is not sure which run they belong to, one a step.
     namesakes : list of str
         Numbers that stand for several jobs.
+    unclear : list of str
+        Numbers with rows that may tell of one of several runs, or of one of their own.
     resized : list of str
         Jobs that were put together from records of several sizes.
     """
@@ -66,6 +70,7 @@ class Joined:
         self.doubles = 0
         self.unplaced: list[str] = []
         self.namesakes: list[str] = []
+        self.unclear: list[str] = []
         self.resized: list[str] = []
 
     @property
@@ -121,6 +126,7 @@ def join(parts: list[Columns]) -> Joined:
     seq = rows.pop("line")
     if (seq[1:] < seq[:-1]).any():  # rows that were read one by one come after the others
         rows = _take(rows, np.argsort(seq, kind="stable"))
+    call_by_job_id(rows)
     _tell_clusters_apart(rows)
     codes = rows["key"].dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     step = rows["is_step"]
@@ -187,15 +193,18 @@ def _number_runs(joined: Joined, codes: Any) -> None:
     start, submit, end = (jobs.get(name, blank) for name in ("start", "submit", "end"))
     wall = jobs.get("wall", np.full(joined.n, np.nan))
     phase = jobs.get("phase", np.zeros(joined.n, dtype=np.int8))
+    said = _states(jobs)
     groups: dict[int, list[int]] = {}
     for row in again.tolist():
         groups.setdefault(int(codes[row]), []).append(row)
     sizes: list[int] = []
     for rows in _apart(joined, groups.values()):
         best = []
-        for same in runs_of(jobs, rows):
+        runs, unclear = put_same_together(jobs, runs_of(jobs, rows))
+        joined.unclear += [jobs["key"][rows[0]].as_py()] if unclear else []
+        for same in runs:
             # What a run that is not over yet says of its end is a guess.
-            keep = max(same, key=lambda r: (-phase[r], end[r], np.nan_to_num(wall[r], nan=-1.0), r))
+            keep = max(same, key=lambda r: (said[r], -phase[r], end[r], _or_less(wall[r]), r))
             target[same] = keep
             best.append(keep)
         best.sort(key=lambda r: (start[r] == MISSING_NS, start[r], submit[r], r))
@@ -209,6 +218,17 @@ def _number_runs(joined: Joined, codes: Any) -> None:
     for array, task in arrays_begun(joined.jobs):
         target[array] = task
     _put_together(joined, target, sizes)
+
+
+def _states(jobs: Columns) -> Any:
+    """Say which rows tell a state."""
+    if "outcome" not in jobs:
+        return np.zeros(_size(jobs), dtype=bool)
+    return jobs["outcome"].is_valid().to_numpy(zero_copy_only=False)
+
+
+def _or_less(wall: float) -> float:
+    return -1.0 if np.isnan(wall) else wall
 
 
 def _apart(joined: Joined, groups: Iterable[list[int]]) -> list[list[int]]:
@@ -239,17 +259,7 @@ def _put_together(joined: Joined, target: Any, sizes: Sequence[int]) -> None:
     while (target != target[target]).any():  # an array's row goes into a task's, and so on
         target = target[target]
     jobs = joined.jobs
-    phase = jobs.get("phase", np.zeros(joined.n, dtype=np.int8))
-    for name, values in jobs.items():
-        if name not in FLOATS and name not in TIMES:
-            continue
-        sure = gone
-        if name not in ALWAYS:  # a run that is not over says 0 of what is to come
-            sure = gone[(phase[gone] <= phase[target[gone]]) & ~np.isin(gone, sizes)]
-        for row in sure.tolist():
-            missing = np.isnan if name in FLOATS else _is_missing
-            if missing(values[target[row]]):
-                values[target[row]] = values[row]
+    fill_jobs(jobs, gone, target, sizes)
     joined.doubles = len(gone)
     keep = np.ones(joined.n, dtype=bool)
     keep[gone] = False
@@ -257,10 +267,6 @@ def _put_together(joined: Joined, target: Any, sizes: Sequence[int]) -> None:
     joined.jobs = _take(jobs, np.flatnonzero(keep))
     joined.attempt, joined.made = joined.attempt[keep], joined.made[keep]
     joined.job_of = new[target[joined.job_of]]
-
-
-def _is_missing(value: Any) -> Any:
-    return value == MISSING_NS
 
 
 def _drop_double_steps(joined: Joined) -> None:
@@ -274,6 +280,7 @@ def _drop_double_steps(joined: Joined) -> None:
     order = np.lexsort((np.arange(len(both)), -phase, both))
     last = np.append(both[order][1:] != both[order][:-1], True)
     if not last.all():
+        fill_steps(joined.steps, order, last)
         keep = np.sort(order[last])
         joined.steps = _take(joined.steps, keep)
         joined.job_of = joined.job_of[keep]

@@ -312,9 +312,11 @@ def _rows_of(job: dict[str, Any]) -> list[dict[str, str]]:
         row["gpu_json"] = json.dumps(stats)
     rows = [row]
     steps = job.get("steps")
+    # Ids are of a cluster, and only the job says of which one.
+    where = {"cluster": row["cluster"]} if "cluster" in row else {}
     for at, step in enumerate(steps if isinstance(steps, list) else ()):
         if isinstance(step, dict):
-            rows.append(_step(step, key.partition(".")[0], at))
+            rows.append(_step(step, key.partition(".")[0], at) | where)
     return rows
 
 

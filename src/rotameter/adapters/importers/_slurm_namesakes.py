@@ -9,11 +9,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from rotameter.adapters.importers._slurm_values import MISSING_NS
 
-__all__ = ["namesakes"]
+__all__ = ["call_by_job_id", "namesakes"]
 
 _TOLD_BY = ("name", "user", "queue", "account")
+
+
+def call_by_job_id(rows: dict[str, Any]) -> None:
+    """Give rows that have only a JobIDRaw the JobID that a row with both says, as of an array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = {"key": pa.array(["4_1", "5"]), "raw": pa.array(["5", "5"])}
+    >>> rows |= {"is_step": np.zeros(2, bool), "only_raw": np.array([False, True])}
+    >>> call_by_job_id(rows)
+    >>> rows["key"].to_pylist()
+    ['4_1', '4_1']
+    """
+    only_raw = rows.pop("only_raw", None)
+    if only_raw is None or only_raw.all():
+        return
+    keys, raws, step = rows["key"], rows["raw"], rows["is_step"]
+    other = pc.fill_null(pc.not_equal(keys, raws), False).to_numpy(zero_copy_only=False)
+    cluster = rows.get("cluster")
+    several = cluster is not None and len(pc.unique(cluster.drop_null())) > 1
+    named = cluster.to_pylist() if several and cluster is not None else [None] * len(keys)
+    found: dict[tuple[Any, str], set[str]] = {}
+    for row in (~only_raw & other & ~step).nonzero()[0].tolist():
+        key = keys[row].as_py()
+        if "[" not in key:  # the number of an array that waits is one of its tasks' later on
+            found.setdefault((named[row], raws[row].as_py()), set()).add(key)
+    if not found:
+        return
+    texts = keys.to_pylist()
+    for row in only_raw.nonzero()[0].tolist():
+        said = found.get((named[row], texts[row]), ())
+        if len(said) == 1:
+            (texts[row],) = said
+    rows["key"] = pa.array(texts, pa.string())
 
 
 def namesakes(jobs: dict[str, Any], rows: Sequence[int]) -> list[list[int]]:

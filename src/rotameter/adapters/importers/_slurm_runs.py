@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.adapters.importers._slurm_table import Columns
-from rotameter.adapters.importers._slurm_values import MISSING_NS, PENDING, words
+from rotameter.adapters.importers._slurm_values import ENDED, MISSING_NS, PENDING, words
 
 __all__ = ["ALWAYS", "arrays_begun", "runs_of", "waiting_words"]
 
@@ -26,7 +26,6 @@ ALWAYS = frozenset(
     )
 )
 """Columns that a job has from its submission on."""
-_REQUEUED = frozenset(("worker_lost", "preempted", "rescheduled", "unknown"))
 _ARRAY = re.compile(r"(.*)_\[([\d,:-]+)(?:%\d+)?\]")
 _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _MOST_TASKS = 1_000_000
@@ -45,7 +44,7 @@ def runs_of(jobs: Columns, rows: Sequence[int]) -> list[list[int]]:
     begun = list(runs.values())
     for row in waiting:
         at = int(jobs["submit"][row]) if "submit" in jobs else MISSING_NS
-        same = _of_its_submission(jobs, begun, at, row)
+        same = _of_its_submission(jobs, begun, at)
         if same is not None:
             same.append(row)
         else:
@@ -67,44 +66,20 @@ def _pends(jobs: Columns, row: int) -> bool:
     return "phase" in jobs and jobs["phase"][row] == PENDING
 
 
-def _of_its_submission(
-    jobs: Columns, begun: Sequence[list[int]], at: int, row: int
-) -> list[int] | None:
+def _of_its_submission(jobs: Columns, begun: Sequence[list[int]], at: int) -> list[int] | None:
     """Find the run that a row without a start waited for, or is; None if that is not clear."""
-    if at != MISSING_NS:
-        same = [run for run in begun if any(jobs["submit"][r] == at for r in run)]
-        return same[0] if same else None
-    if "outcome" not in jobs:
+    if at == MISSING_NS:
         return None
-    if not _pends(jobs, row):
-        return _that_ended_so(jobs, begun, row)
-    # Nothing tells when it was submitted. It is another run only if the first was taken back.
-    if len(begun) != 1:
-        return None
-    if any(jobs["outcome"][r].as_py() in _REQUEUED for r in begun[0]):
-        return None
-    return begun[0]
-
-
-def _that_ended_so(jobs: Columns, begun: Sequence[list[int]], row: int) -> list[int] | None:
-    """Find the one run that ended as a row says of which neither Submit nor Start is listed."""
-    said, wall = _as_said(jobs, row)
-    if said in (None, "cancelled") and not wall:
-        return None  # it may never have begun
-
-    def fits(one: int) -> bool:
-        """Say whether a run's row may tell of the same."""
-        outcome, lasted = _as_said(jobs, one)
-        return bool(outcome == said) and (None in (wall, lasted) or wall == lasted)
-
-    same = [run for run in begun if any(map(fits, run))]
-    return same[0] if len(same) == 1 else None
+    same = [run for run in begun if any(jobs["submit"][r] == at for r in run)]
+    return same[0] if same else None
 
 
 def _as_said(jobs: Columns, row: int) -> Any:
     said = jobs["outcome"][row].as_py() if "outcome" in jobs else None
     wall = jobs["wall"][row] if "wall" in jobs else np.nan
-    return said, None if np.isnan(wall) else float(wall)
+    over = "end" in jobs and not ("phase" in jobs and jobs["phase"][row] != ENDED)
+    end = int(jobs["end"][row]) if over else MISSING_NS
+    return said, None if np.isnan(wall) else float(wall), end
 
 
 def arrays_begun(jobs: Columns) -> Iterator[tuple[int, int]]:

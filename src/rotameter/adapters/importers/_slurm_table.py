@@ -176,6 +176,10 @@ def extract(
             if zone_ns is not None:
                 out[wanted] = np.where(known & ~zones, out[wanted] - zone_ns, out[wanted])
                 with_zone = int(known.sum())
+            else:
+                for side, times in (("at_zone", zones), ("at_local", known & ~zones)):
+                    if times.any():
+                        out[side] = times | out.get(side, False)
             zoned, local = zoned + with_zone, local + int(known.sum()) - with_zone
             if zones.any() and wanted in ("start", "end"):
                 out["zoned"] = zones | out.get("zoned", False)
@@ -202,6 +206,8 @@ def _identity(got: _Source, out: Columns) -> None:
     raw = got.get("jobidraw")
     if raw is not None:
         out["raw"] = raw
+        if got.get("jobid") is None:
+            out["only_raw"] = np.ones(len(raw), dtype=bool)
     for wanted, names in (
         ("name", ("jobname",)),
         ("user", ("user",)),

@@ -325,6 +325,13 @@ def _warn(joined: Joined, use: Use, stats: gpu.Stats, outcome: Any, build: Build
             f"such as {first}: each is a task of its own, such as {first}#2 (with the column "
             f"Cluster, clusters are told apart by name{alike})"
         )
+    if joined.unclear:
+        numbers, first = many(len(joined.unclear), "job number"), joined.unclear[0]
+        build.warn(
+            f"which rows tell of the same run is not clear of {numbers}, such as {first}: those "
+            "without Submit and Start may be one of several runs; each is counted as a run of its "
+            "own (list the jobs again with Submit and Start)"
+        )
     if joined.resized:
         jobs, first = many(len(joined.resized), "job"), joined.resized[0]
         build.warn(

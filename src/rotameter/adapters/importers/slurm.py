@@ -18,6 +18,7 @@ from rotameter.adapters.importers._slurm_rows import head_layout, read_rows
 from rotameter.adapters.importers._slurm_table import Columns, extract
 from rotameter.adapters.importers._slurm_tasks import add_tasks
 from rotameter.adapters.importers._slurm_unread import Unread
+from rotameter.adapters.importers._slurm_zones import told_by_jobs, zone_words
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
 from rotameter.errors import BadInput, UsageError
@@ -109,7 +110,13 @@ class Importer:
         for said in self._unread.words():
             build.warn(said)
         if zoned and local:
-            build.warn(f"times with a zone: {zoned:,}, without: {local:,}: they may be hours apart")
+            zone = told_by_jobs(self._parts)
+            build.warn(zone_words(zone, zoned, local))
+            if zone.sure:
+                build.local, build.zone_ns = False, zone.east_ns
+        for part in self._parts:
+            part.pop("at_local", None)
+            part.pop("at_zone", None)
         build.not_measured("dependencies between jobs: sacct does not list them")
         build.not_measured(
             "CPU time of processes that a killed step left behind: TotalCPU lacks it"
