@@ -79,7 +79,7 @@ def _of_workers(seen: View, why: str, counts: dict[str | None, int]) -> Finding:
         title=f"{many(n, 'task')} of {_labels(groups)} never started: {each}{short(why, 120)}",
         groups=tuple(group for group in groups if group is not None),
         evidence=(
-            Evidence("tasks that never started", n, "", "the scheduler's last count", n),
+            Evidence("tasks that never started", n, "", "the scheduler's count", n),
             *(
                 fact
                 for name, need, most in asked
