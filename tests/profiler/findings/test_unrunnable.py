@@ -150,7 +150,7 @@ def test_without_a_job_that_started_the_most_is_unknown() -> None:
     (finding,) = check(log(job("1", "PENDING: BadConstraints", requested_memory_bytes=2**40)))
     assert facts(finding)["memory asked for"] == 2**40
     assert facts(finding)["most memory that a job started with"] is None
-    assert "no node has all that they ask for" in finding.title
+    assert "no node has all that it asks for" in finding.title
 
 
 @pytest.mark.parametrize(
