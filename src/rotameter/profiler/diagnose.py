@@ -17,6 +17,7 @@ from rotameter.profiler.findings._again import NEVER_ENDED_WELL
 from rotameter.profiler.findings._together import together
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.ledger import ledger
+from rotameter.profiler.odd_deps import odd_dependencies
 from rotameter.profiler.open_ends import unknown_outcome
 from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.verdict import build, status_of
@@ -164,6 +165,7 @@ def _missing(trace: Trace) -> list[str]:
             f"cannot tell what was of use because how {which} ended is not recorded (a column "
             '"state" or "exit" of a table); what took time is looked for all the same'
         )
+    notes.extend(odd_dependencies(seen))
     dropped = trace.meta.get("dropped")
     if isinstance(dropped, int) and dropped > 0:
         said = many(dropped, "record was", "records were")
