@@ -17,6 +17,8 @@ from rotameter.profiler.findings._again import NEVER_ENDED_WELL
 from rotameter.profiler.findings._together import together
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.ledger import ledger
+from rotameter.profiler.odd_deps import odd_dependencies
+from rotameter.profiler.open_ends import unknown_outcome
 from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.verdict import build, status_of
 from rotameter.profiler.view import view
@@ -33,6 +35,8 @@ __all__ = ["diagnose", "to_json", "to_text"]
 
 _SEVERITY = {"critical": 0, "warning": 1, "info": 2}
 MAX_LINES = 15
+UNTOLD = 0.02
+"""From this part of the tasks on, how they ended not being recorded is said."""
 _STOP = re.compile(r"[.!?;](?=\s|$)")
 _DASK_HELPS = (None, "dask", "python")
 _DASK_CODE = re.compile(r"\b(?:dask|distributed|LocalCluster|repartition|persist|client)\b")
@@ -154,6 +158,14 @@ def _missing(trace: Trace) -> list[str]:
         elif not np.isnan(seen.ended).all():
             lack = "no task has a start"
         notes.append(f"cannot tell how long the run took because {lack}")
+    blank, total = unknown_outcome(seen)
+    if blank > UNTOLD * total:
+        which = "the tasks" if blank == total else f"{blank:,} of {many(total, 'task')}"
+        notes.append(
+            f"cannot tell what was of use because how {which} ended is not recorded (a column "
+            '"state" or "exit" of a table); what took time is looked for all the same'
+        )
+    notes.extend(odd_dependencies(seen))
     dropped = trace.meta.get("dropped")
     if isinstance(dropped, int) and dropped > 0:
         said = many(dropped, "record was", "records were")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rotameter.profiler.gpu import gpu_figures, number
+from rotameter.profiler.open_ends import unknown_outcome
 from rotameter.profiler.usage import is_job_log, waiting
 from rotameter.profiler.view import View, plain_python, view
 from rotameter.units import format_number, format_seconds, many
@@ -204,7 +205,9 @@ def _efficiency(seen: View, book: Ledger) -> Figure:
         ratio = account.useful_ratio
         if account is book.request_core_s and account.held:
             if ratio is None:
-                how = f"{_core_time(account.held)} held, CPU time not known; {account.how}"
+                blank, _ = unknown_outcome(seen)
+                lack = "how attempts ended not known" if blank else "CPU time not known"
+                how = f"{_core_time(account.held)} held, {lack}; {account.how}"
                 return Figure("Efficiency", None, "ratio", "not measured", how)
             how = f"{_split(account, _core_time)}; {account.name}: {account.how}".lstrip("; ")
             text = f"{ratio:.0%} of {_core_time(account.measured)} used"

@@ -64,10 +64,17 @@ def unrunnable(seen: View) -> list[tuple[str | None, str, int]]:
     [('g', 'asks for GPU=1, which no worker offers', 2)]
     """
     last: dict[tuple[str | None, str], int] = {}
+    most: dict[tuple[str | None, str], int] = {}
+    interrupted = (seen.meta.get("run") or {}).get("status") == "interrupted"
+    graphs = [event["at_s"] or 0.0 for event in seen.events("graph_submitted")]
     for event in sorted(seen.events("unrunnable"), key=lambda event: event["at_s"] or 0.0):
         at = event["group"], event["reason"] or "no worker may take it"
-        if event["count"] or _began_since(seen, event["group"], event["at_s"]):
-            last[at] = event["count"] or 0
+        count, began = event["count"] or 0, _began_since(seen, event["group"], event["at_s"])
+        # An interrupted client lets go of its tasks one by one: none of them has started.
+        let_go = interrupted and not began and (event["at_s"] or 0.0) >= max(graphs, default=0.0)
+        most[at] = max(count, most.get(at, 0)) if let_go else count
+        if count or began:
+            last[at] = most[at]
     return [(group, why, n) for (group, why), n in last.items() if n]
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Account", "Ledger", "ledger"]
 
 _GBH = 1e9 * 3600.0
+_UNTOLD = 0.02
+"""What attempts of an unknown end held leaves the use open from this part on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,10 @@ def _worker_cores(seen: View, swept: Occupancy | None) -> Account:
     amounts["disk"] += float(swept.busy[:, BUSY_DISK] @ swept.dt)
     idle = swept.idle * swept.dt
     busy = float(swept.busy.sum(axis=1) @ swept.dt)
+    how = "workers' recorded lives × cores; busy = a task ran that ended ok and was not redone"
+    if unknown := amounts.pop("unknown_attempts"):
+        amounts["unmeasured"] = unknown
+        how = f"how {unknown / busy:.0%} of the busy time ended is not recorded; {how}"
     middle = swept.start + swept.dt / 2
     first, last = _work_span(seen, swept)
     before = middle < first
@@ -190,7 +196,8 @@ def _worker_cores(seen: View, swept: Occupancy | None) -> Account:
         held=float(swept.cores @ swept.dt),
         useful=useful,
         wasted=tuple(amounts.items()),
-        how="workers' recorded lives × cores; busy = a task ran that ended ok and was not redone",
+        how=how,
+        measured=0.0 if unknown > _UNTOLD * busy else None,
         busy=busy,
     )
 
@@ -278,7 +285,8 @@ def _memory_split(name: str, dt: Floats, level: Floats, known: Any) -> Account:
     amounts = dict(zip(ATTEMPT_USES, (used.T @ dt / _GBH).tolist(), strict=True))
     useful = amounts.pop("useful") + float(stored @ dt) / _GBH
     amounts = {f"{use}_attempts" if use != "recomputed" else use: x for use, x in amounts.items()}
-    amounts["unmeasured"] = float(blind @ dt) / _GBH
+    # What an attempt used of which no one knows how it ended was of use or not.
+    amounts["unmeasured"] = float(blind @ dt) / _GBH + amounts.pop("unknown_attempts")
     amounts["unused"] = float((rest - blind) @ dt) / _GBH
     n_known = int(known.sum())
     return Account(
@@ -316,7 +324,8 @@ def _requested(seen: View, what: str) -> Account:
     use = attempt_use(seen)[rows]
     used = seen.number("cpu_s")[rows] if cores else seen.task_memory[rows] * seen.wall[rows] / scale
     good = use == ATTEMPT_USES.index("useful")
-    read = ~np.isnan(used)
+    # Of what use a reading was of an attempt that ended no one knows how is not known.
+    read = ~np.isnan(used) & (use != ATTEMPT_USES.index("unknown"))
     known = good & read
     # How an attempt ended that is not known to have, and has no reading, nothing tells.
     blind = ~read & (good | seen.outcome_in("unknown", "running", None)[rows])
@@ -326,7 +335,7 @@ def _requested(seen: View, what: str) -> Account:
             share[(use == code) & ~blind].sum()
         )
         for code, label in enumerate(ATTEMPT_USES)
-        if label != "useful"
+        if label not in ("useful", "unknown")
     }
     amounts["over_requested"] = float((share[known] - taken[known]).sum())
     amounts["unmeasured"] = float(share[blind].sum())

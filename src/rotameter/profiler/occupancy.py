@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.open_ends import still_running
+from rotameter.profiler.open_ends import complete, still_running
 
 if TYPE_CHECKING:
     from rotameter.profiler.view import Codes, Floats, Mask, View
@@ -28,7 +28,7 @@ __all__ = [
     "timeline",
 ]
 
-ATTEMPT_USES = ("useful", "oom", "worker_lost", "failed", "recomputed", "unfinished")
+ATTEMPT_USES = ("useful", "oom", "worker_lost", "failed", "recomputed", "unfinished", "unknown")
 """What an attempt's time turned out to be, in the order of :func:`attempt_use`'s codes."""
 
 
@@ -61,6 +61,7 @@ def sweep(
 def attempt_use(view: View) -> Codes:
     """Say what each attempt's time was, as a code into :data:`ATTEMPT_USES`."""
     use = np.full(view.n, ATTEMPT_USES.index("unfinished"), dtype=np.int64)
+    use[complete(view)] = ATTEMPT_USES.index("unknown")
     use[view.ok] = ATTEMPT_USES.index("useful")
     use[view.superseded] = ATTEMPT_USES.index("recomputed")
     use[view.outcome_in("failed", "timeout")] = ATTEMPT_USES.index("failed")

@@ -10,7 +10,15 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from rotameter.profiler.view import Codes, Floats, Mask, View
 
-__all__ = ["lacking", "makespan", "open_tasks", "still_running", "still_waiting"]
+__all__ = [
+    "complete",
+    "lacking",
+    "makespan",
+    "open_tasks",
+    "still_running",
+    "still_waiting",
+    "unknown_outcome",
+]
 
 
 def still_running(view: View) -> tuple[Codes, Floats]:
@@ -37,6 +45,44 @@ def still_running(view: View) -> tuple[Codes, Floats]:
     ends = np.full(len(rows), view.window[1])
     keep = ends > view.started[rows]
     return rows[keep], ends[keep]
+
+
+def complete(view: View) -> Mask:
+    """Say which attempts ended and are not known to be lost; shape (n,).
+
+    Those that ended well, and those that ended without a word how: the latter ran and took their
+    time, but whether that was of use is unknown.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> from rotameter.profiler.view import View
+    >>> rows = [{"task_id": "a", "started_ns": 1, "ended_ns": 9}, {"task_id": "b"},
+    ...     {"task_id": "c", "started_ns": 1, "ended_ns": 9, "outcome": "failed"}]
+    >>> complete(View(Trace.from_tables({"tasks": rows}))).tolist()
+    [True, False, False]
+    """
+    if "complete" not in view.memo:
+        over = ~np.isnan(view.ended) | ~np.isnan(view.wall)
+        view.memo["complete"] = view.ok | (view.outcome_in("unknown", None) & over)
+    made: Mask = view.memo["complete"]
+    return made
+
+
+def unknown_outcome(view: View) -> tuple[int, int]:
+    """Count the tasks that ended without a word how, and all tasks.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> from rotameter.profiler.view import View
+    >>> rows = [{"task_id": "a", "started_ns": 1, "ended_ns": 9}, {"task_id": "b"}]
+    >>> unknown_outcome(View(Trace.from_tables({"tasks": rows})))
+    (1, 2)
+    """
+    told = view.task[view.ok | view.lost | view.outcome_in("cached")]
+    blank = np.setdiff1d(view.task[complete(view) & ~view.ok], told)
+    return len(blank), len(np.unique(view.task))
 
 
 # As batch systems write the state of a job that they have not started.

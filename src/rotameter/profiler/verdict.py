@@ -27,7 +27,7 @@ from rotameter.profiler.figures import (
 from rotameter.profiler.findings.base import tracing_s
 from rotameter.profiler.gpu import gpu_sentence
 from rotameter.profiler.hang_words import hang_words, never_started
-from rotameter.profiler.open_ends import open_tasks, still_waiting
+from rotameter.profiler.open_ends import open_tasks, still_waiting, unknown_outcome
 from rotameter.profiler.usage import ends, gpu_words, hours, is_job_log, percent, usage
 from rotameter.profiler.view import View, short, view
 from rotameter.units import format_count, format_seconds, many
@@ -319,9 +319,10 @@ def _nothing(seen: View, book: Ledger, unended: str | None = None) -> str:
         if seen.n and np.isnan(seen.started).all() and len(seen.workers):
             why = "when tasks ran was not recorded, so idle time cannot be told"
         return f"No cause of loss found: {facts}; {why}."
-    ratio = book.worker_core_s.useful_ratio
+    ratio, busy = book.worker_core_s.useful_ratio, book.worker_core_s.busy_ratio
+    if ratio is None and busy is not None:
+        facts += f", {busy:.0%} of the held core time had a task"
     if ratio is not None:
-        busy = book.worker_core_s.busy_ratio
         facts += f", {ratio if busy is None else busy:.0%} of the held core time had a task"
         if busy is not None and busy - ratio > IN_VAIN:
             facts += f" ({ratio:.0%} one that ended well)"
@@ -332,10 +333,11 @@ def _nothing(seen: View, book: Ledger, unended: str | None = None) -> str:
     if failed:
         facts += f"; {format_count(failed)} failed for good"
     done, total = done_tasks(seen), len(seen.task_ids)
-    if done + failed < total and not unended:
+    blank, _ = unknown_outcome(seen)  # Said in a note: it is not that they were not done.
+    if done + failed + blank < total and not unended:
         facts += f"; {format_count(done)} of {many(total, 'task')} {were(done)} recorded as done"
     # Much of what was held had no task, and no rule knows why: that is not "nothing".
-    little = unended or (ratio is not None and ratio < LITTLE_BUSY)
+    little = unended or ((busy if ratio is None else ratio) or 0.0) < LITTLE_BUSY
     return f"{'No cause of loss found' if little else 'Nothing worth changing'}: {facts}."
 
 

@@ -165,7 +165,7 @@ class View:
         blank = np.isnan(ready)
         if blank.any():
             done = np.full(len(self.task_ids) + 1, np.nan)
-            good = self.ok & ~np.isnan(self.ended)
+            good = open_ends.complete(self) & ~np.isnan(self.ended)
             np.fmax.at(done, self.task[good], self.ended[good])
             inputs = np.full(len(self.task_ids) + 1, np.nan)
             task, on = self.deps

@@ -201,3 +201,18 @@ def test_one_that_failed_after_it_had_ended_well_did_not_run_again() -> None:
     rows = [{**row, "outcome": "ok", "attempt": 0}, {**row, "outcome": "failed", "attempt": 1}]
     (finding,) = check(Trace.from_tables({"tasks": rows}, {"engine": "table"}))
     assert "failed for good" in finding.title
+
+
+def test_failures_in_several_groups_are_not_said_of_the_first(made_run: Make) -> None:
+    run = made_run(workers=2, threads=1)
+    for number in range(4):
+        at = 4.0 * number
+        run.task(
+            f"t{number}", f"g{number}", "w0", at, 2.0, outcome="failed", attempt=1, ready=at,
+            error="ValueError: cut short",
+        )  # fmt: skip
+        run.task(f"t{number}", f"g{number}", "w0", at + 2.0, 2.0, attempt=2, ready=at)
+    (finding,) = check(run.trace())
+    assert finding.title.startswith("`g0`, `g1` and 2 more groups: 4 tasks failed and ran again")
+    assert finding.groups == ("g0", "g1", "g2", "g3")
+    assert "why `g0`, `g1` and 2 more groups fail (" in finding.advice

@@ -43,6 +43,9 @@ def test_a_change_in_mid_run_is_found_and_priced(made_run: Make) -> None:
         durations()[::-1],  # faster, not slower
         [*durations(), *durations(factor=1.0)],  # it did not last
         list(np.linspace(0.5, 0.65, 48)),  # a drift that is hardly one
+        list(np.linspace(0.5, 1.5, 48)),  # a straight one
+        [*np.full(24, 0.5), *np.linspace(0.5, 2.0, 24)],  # one that sets in half way
+        list(0.5 * np.geomspace(1.0, 4.0, 48)),
     ],
 )
 def test_decoys(made_run: Make, walls: list[float]) -> None:
@@ -86,6 +89,23 @@ def test_changes_are_found_in_spite_of_noise() -> None:
             in_blocks(side) for side in (walls[:25], walls[25:])
         )
     assert found >= 47
+
+
+@pytest.mark.parametrize(
+    ("n", "grown", "noise"), [(80, 2.0, 0.03), (400, 2.0, 0.03), (80, 3.0, 0.1)]
+)
+def test_a_straight_drift_is_no_change(n: int, grown: float, noise: float) -> None:
+    """Split in the middle, the halves' medians of a drift from 1 to 2 are 1.4 times apart."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        assert _step(np.linspace(1.0, grown, n) * rng.normal(1.0, noise, n)) is None
+
+
+def test_a_step_is_found_where_a_side_drifts_a_little() -> None:
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        walls = np.r_[np.linspace(1.0, 1.1, 30), np.linspace(2.5, 3.0, 30)]
+        assert _step(walls * rng.normal(1.0, 0.05, 60)) == 30
 
 
 def test_larger_later_pieces_are_no_change_of_the_machine(made_run: Make) -> None:

@@ -14,6 +14,7 @@ from rotameter.profiler.findings._resources import Resources, resources
 from rotameter.profiler.findings._together import Joint, _merged
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.latency_bound_roots import Advisor as Latency
+from rotameter.profiler.findings.skewed_partitions import Advisor as Skew
 from rotameter.profiler.findings.straggler import Advisor as Straggler
 from rotameter.profiler.findings.tiny_tasks import Advisor as Tiny
 from rotameter.profiler.findings.walltime_loss import Advisor as Walltime
@@ -75,6 +76,27 @@ def test_stragglers_of_three_groups_are_priced_together(chained: Callable[..., A
     assert [f.cost_s for f in verdict.findings] == [pytest.approx(8.0, abs=0.3)] * 3
     assert verdict.figures[3].value == pytest.approx(24.0, abs=0.9)
     assert "stragglers in 3 groups" in verdict.sentence
+
+
+def test_stragglers_of_more_groups_than_are_named_count_all_the_same(
+    chained: Callable[..., Any],
+) -> None:
+    """By hand: each of six groups takes 4 s on four threads, and 3 s more for its long one."""
+    verdict = diagnose(chained(6, [1.0] * 15 + [4.0]).trace(), [Straggler()])
+    assert verdict.figures[3].value == pytest.approx(18.0, abs=0.9)
+    assert "stragglers in 6 groups" in verdict.sentence
+
+
+def test_skew_of_more_groups_than_are_named_counts_all_the_same(
+    chained: Callable[..., Any],
+) -> None:
+    """By hand: 19 s of work on four threads take 4.75 s, where they took 7 s: 2.25 s a group."""
+    run = chained(5, [1.0] * 15 + [4.0])
+    for row in run.tables["tasks"]:
+        row["read_bytes"] = row["ended_ns"] - row["started_ns"]
+    verdict = diagnose(run.trace(), [Skew()])
+    assert verdict.figures[3].value == pytest.approx(5 * 2.25, abs=0.6)
+    assert "skewed partitions in 5 groups" in verdict.sentence
 
 
 def test_what_was_replayed_is_no_part_of_what_is_kept(chained: Callable[..., Any]) -> None:

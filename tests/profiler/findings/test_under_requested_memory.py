@@ -130,7 +130,8 @@ def test_attempts_without_a_start_count_among_all(killed_: int) -> None:
     rows.append({"task_id": "f", **row, "outcome": "ok", "started_ns": 0, "ended_ns": 10**11})
     trace = Trace.from_tables({"tasks": rows}, {"engine": "nextflow", "run": {"status": "failed"}})
     (finding,) = check(trace)
-    assert f"{killed_} of {killed_ + 1} attempts were killed" in finding.title
+    verb = "was" if killed_ == 1 else "were"
+    assert f"{killed_} of {killed_ + 1} attempts {verb} killed" in finding.title
     evidence = {e.name: e.n for e in finding.evidence}
     assert evidence["attempts killed for memory"] == killed_ + 1
 

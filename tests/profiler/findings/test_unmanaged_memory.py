@@ -57,6 +57,27 @@ def test_memory_that_no_result_explains_paused_a_worker(made_run: Make) -> None:
     assert Spill().check(leaking(made_run).trace(), Tools()) == []
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_need_of_a_task_that_ran_once_in_a_process_is_not_kept_by_it(
+    made_run: Make, times: int
+) -> None:
+    run = made_run(workers=2, threads=1, memory=LIMIT)
+    for number in range(times):
+        run.task(f"big{number}", "hog", "w0", float(number), 1.0 + 3.0 * (number + 1 == times))
+    for number in range(20):
+        run.task(f"t{number}", "parse", "w1", 0.1 * number, 0.1, ready=0.0)
+    for number in range(10):
+        run.task(f"late{number}", "parse", "w0", times + 3.0 + 0.1 * number, 0.1, ready=0.0)
+    run.event("worker_paused", times + 0.2, worker="w0", limit_bytes=LIMIT)
+    run.event("worker_resumed", times + 2.9, worker="w0", limit_bytes=LIMIT)
+    for tick in range(0, 2 * times + 8):
+        at = tick / 2
+        run.sample("w0", "rss_bytes", at, 1e8 + (5e8 if 0.2 <= at < times + 2.9 else 0.0))
+        run.sample("w0", "managed_bytes", at, 0.0)
+    found = check(run.trace())
+    assert len(found) == (times > 1)  # Where it ran before, it may have kept that.
+
+
 def test_results_that_fill_a_worker_are_spill(made_run: Make) -> None:
     trace = leaking(made_run, kept=2e7, results=5e8).trace()
     assert check(trace) == []

@@ -99,6 +99,21 @@ def test_what_got_a_worker_is_not_told() -> None:
     assert check(Trace.from_tables({})) == []
 
 
+def test_what_an_interrupted_client_lets_go_of_still_counts() -> None:
+    why = "asks for GPU=1, which no worker offers"
+    graph = {"kind": "graph_submitted", "at_ns": 4 * S, "count": 20}
+    going = [event(why, at, count) for at, count in ((5.0, 10), (29.5, 5), (29.9, 0))]
+    (finding,) = check(dask(graph, *going))
+    assert facts(finding)["tasks that never started"] == 10
+    # Five began meanwhile: five are left.
+    (finding,) = check(dask(graph, *going[:2], begun=29.0))
+    assert facts(finding)["tasks that never started"] == 5
+    # An earlier computation was given up, and a smaller one is what the run hung on.
+    before = [event(why, 2.0, 10), event(why, 3.0, 0)]
+    (finding,) = check(dask(*before, graph, event(why, 6.0, 3), event(why, 29.5, 1)))
+    assert facts(finding)["tasks that never started"] == 3
+
+
 # -- jobs of a batch system -----------------------------------------------------------------------
 
 
@@ -135,7 +150,7 @@ def test_without_a_job_that_started_the_most_is_unknown() -> None:
     (finding,) = check(log(job("1", "PENDING: BadConstraints", requested_memory_bytes=2**40)))
     assert facts(finding)["memory asked for"] == 2**40
     assert facts(finding)["most memory that a job started with"] is None
-    assert "no node has all that they ask for" in finding.title
+    assert "no node has all that it asks for" in finding.title
 
 
 @pytest.mark.parametrize(

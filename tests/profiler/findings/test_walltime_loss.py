@@ -147,7 +147,7 @@ def test_one_that_was_tried_again_does_not_hide_the_others(
 def test_what_was_killed_in_a_failed_run_is_told_without_a_start() -> None:
     rows = [job(0, 0.0, 0.5, 2.0, "ok"), {**job(1, 0.0, 1.0, 1.0, "timeout"), "started_ns": None}]
     (finding,) = check(jobs(rows, "nextflow", run={"status": "failed"}))
-    assert finding.title == "`train`: 1 of 2 jobs were killed at their time limit (1 h)"
+    assert finding.title == "`train`: 1 of 2 jobs was killed at their time limit (1 h)"
     assert (finding.cost_s, finding.cost_core_h) == (None, None)
     assert facts(finding)["work lost"] is None
     assert finding.change == "process { withName: 'train' { time = '120 min' } }"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rotameter.errors import UsageError
+from rotameter.profiler.open_ends import complete
 from rotameter.values import Change
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def regimes_of(
         raise UsageError(f"no series {series!r}", hint=f"known: {', '.join(SERIES)}")
     seen = view(trace)
     values = SERIES[series](seen)
-    known = np.flatnonzero(seen.ran & seen.ok & (seen.group >= 0) & np.isfinite(values))
+    known = np.flatnonzero(seen.ran & complete(seen) & (seen.group >= 0) & np.isfinite(values))
     started = seen.tasks["started_ns"].take(known).to_numpy()
     names = [seen.groups[code] for code in seen.group[known].tolist()]
     return regimes(started, values[known], names, make=make)

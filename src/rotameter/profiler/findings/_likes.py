@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from rotameter.profiler.findings.base import OUTLIER, group_median
 from rotameter.profiler.groups import moved, quantiles, rows_of
+from rotameter.profiler.open_ends import complete
 from rotameter.profiler.view import floats
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ that little that was read goes with the time and not the time with it."""
 
 
 def comparable(seen: View) -> Mask:
-    """Say which attempts can be compared: ended well, timed, of a group."""
+    """Say which attempts can be compared: ended and not known as lost, timed, of a group."""
     if "comparable" not in seen.memo:
-        seen.memo["comparable"] = seen.ran & seen.ok & (seen.group >= 0) & (seen.wall > 0)
+        seen.memo["comparable"] = seen.ran & complete(seen) & (seen.group >= 0) & (seen.wall > 0)
     made: Mask = seen.memo["comparable"]
     return made
 
@@ -75,7 +76,7 @@ def sizes(seen: View) -> dict[str, Floats]:
         return kept
     output = seen.number("output_bytes")
     result = np.full(len(seen.task_ids) + 1, np.nan)
-    good = seen.ok & ~np.isnan(output)
+    good = complete(seen) & ~np.isnan(output)
     np.fmax.at(result, seen.task[good], output[good])
     task, on = seen.deps
     known = (task >= 0) & (on >= 0)

@@ -130,15 +130,33 @@ def retained(seen: View) -> dict[int, Retained]:
             if not (here & inside).any():  # Shorter than the time between two readings.
                 for begin, end in mine:
                     inside |= (at >= begin - READ_EVERY_S) & (at < end + READ_EVERY_S)
-            rows = np.flatnonzero(here & inside)
-            if not rows.size:
-                continue
+            rows = np.flatnonzero(here)
             results = _at(managed, worker, at[rows]) - _at(written, worker, at[rows])
             free = rss[rows] - base - np.maximum(results, 0.0)
             limit = limits.get(worker, float("nan"))
+            used = _of_a_first_task(seen, worker, at[rows], free < RETAINED_RATIO * limit)
+            free = free[inside[rows] & ~used]
+            if not free.size:
+                continue
             low = float(max(0.0, np.quantile(free, LOW)))
-            found[worker] = Retained(worker, low, limit, int(rows.size))
+            found[worker] = Retained(worker, low, limit, int(free.size))
     seen.memo["retained"] = found
+    return found
+
+
+def _of_a_first_task(seen: View, worker: int, at: Floats, little: Mask) -> Mask:
+    """Say which readings are the need of a task that runs, and nothing that tasks left behind.
+
+    It is the first of its group in the process, and before it there was ``little``, or no reading.
+    """
+    found = np.zeros(len(at), dtype=bool)
+    mine = np.flatnonzero(seen.ran & (seen.worker == worker) & (seen.group >= 0))
+    mine = mine[np.argsort(seen.started[mine], kind="stable")]
+    _, first = np.unique(seen.group[mine], return_index=True)
+    for row in mine[first].tolist():
+        before = np.flatnonzero(at < seen.started[row])
+        if not before.size or little[before[np.argmax(at[before])]]:
+            found |= (at >= seen.started[row]) & (at <= seen.ended[row])
     return found
 
 

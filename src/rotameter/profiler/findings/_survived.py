@@ -9,6 +9,7 @@ import numpy as np
 
 from rotameter.profiler.findings.base import OUTLIER, group_median
 from rotameter.profiler.findings.recomputed_work import computed_again
+from rotameter.profiler.open_ends import complete
 from rotameter.profiler.replaying.model import PARTS
 from rotameter.profiler.replaying.reshape import dropped
 
@@ -136,7 +137,7 @@ class Survived:
             return model
         seen = self.seen
         rows = model.row[mine]
-        usual = group_median(seen, seen.wall, seen.ran & seen.ok)[seen.group[rows]]
+        usual = group_median(seen, seen.wall, seen.ran & complete(seen))[seen.group[rows]]
         first = _first(seen, rows)
         with np.errstate(invalid="ignore"):
             cold = first & (seen.wall[rows] > OUTLIER * usual)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Advisor", "failed_attempts", "out_of_memory", "readable_id"]
 
+MOST_NAMED = 2
+
 SMALL_RATIO = 0.5
 """A task that had less than this part of its worker's limit asked for too much at once."""
 
@@ -106,7 +108,7 @@ def _finding(
     spent = np.bincount(here, np.nan_to_num(seen.wall[at]), minlength=size)[:-1]
     count = np.bincount(here, minlength=size)[:-1]
     groups = [int(g) for g in np.lexsort((-count, -spent)) if count[g] > 0]
-    label = seen.label(groups[0]) if groups else "tasks"
+    label, several = _labels(seen, groups), len(groups) > 1
     tasks = len(np.unique(seen.task[at]))
     of = len(np.unique(seen.task))
     known = not bool(np.isnan(seen.wall[at]).all())
@@ -118,7 +120,7 @@ def _finding(
         kind="failed_work",
         severity=severity,
         title=_title(seen, at, label, why, lost_s if known else None, again_=again_),
-        groups=tuple(seen.groups[g] for g in groups[:3]),
+        groups=tuple(seen.groups[g] for g in groups),
         evidence=(
             Evidence("failed attempts", len(at), "", "counted", seen.n),
             Evidence("tasks that failed", tasks, "", "counted", of),
@@ -146,10 +148,21 @@ def _finding(
         ),
         **fields,
         confidence="high" if again_ and why else "medium",
-        advice=_memory_advice(seen, at, label) if memory else _advice(label, why),
+        advice=_memory_advice(seen, at, label) if memory else _advice(label, why, several=several),
         change=_change(seen, seen.groups[groups[0]] if groups and not memory else None),
         apply=None,
     )
+
+
+def _labels(seen: View, groups: list[int]) -> str:
+    """Name the groups of what failed: those with most of it, and how many more there are."""
+    if not groups:
+        return "tasks"
+    if len(groups) == 1:
+        return seen.label(groups[0])
+    named = [seen.label(g) for g in groups[:MOST_NAMED]]
+    more = len(groups) - len(named)
+    return f"{', '.join(named)} and {many(more, 'more group')}" if more else " and ".join(named)
 
 
 def _title(
@@ -202,9 +215,9 @@ def readable_id(seen: View, row: int) -> str | None:
     return short(name, 40) if name != group and name.startswith(group) else None
 
 
-def _advice(label: str, why: list[tuple[str, int]]) -> str:
+def _advice(label: str, why: list[tuple[str, int]], *, several: bool) -> str:
     return (
-        f"Find out why {label} fails"
+        f"Find out why {label} {'fail' if several else 'fails'}"
         + (f" ({why[0][0]})" if why else "")
         + ": fail early (check inputs first), keep what is done before the risky part, and "
         "retry only that."

@@ -23,6 +23,7 @@ from rotameter.profiler.findings.tiny_tasks import (
     scheduler_busy,
     unused_while_ready,
 )
+from rotameter.profiler.open_ends import complete
 from rotameter.profiler.view import View, view
 from rotameter.units import format_bytes, format_number, format_seconds
 from rotameter.values import Evidence, Finding
@@ -61,7 +62,7 @@ class Advisor:
             return []
         saturation = settings(seen).get("worker-saturation", np.nan)
         value = float("nan") if saturation is None else float(saturation)
-        good = seen.ran & seen.ok & rootish(seen) & (seen.group >= 0)
+        good = seen.ran & complete(seen) & rootish(seen) & (seen.group >= 0)
         count = np.bincount(seen.group[good], minlength=len(seen.groups) + 1)[:-1]
         median = group_median(seen, seen.wall, good)[:-1]
         suspects = np.flatnonzero((count >= MIN_TASKS) & (median < LONGEST_S))

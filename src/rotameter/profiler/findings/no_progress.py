@@ -11,6 +11,7 @@ from rotameter.profiler.findings._cores import idle_host_cores
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings.base import Tools, group_median, worth_saying
 from rotameter.profiler.groups import quantiles
+from rotameter.profiler.open_ends import complete
 from rotameter.profiler.replaying.changes import Cap
 from rotameter.profiler.usage import is_job_log
 from rotameter.profiler.view import View, short, view
@@ -164,14 +165,14 @@ def _crowded(seen: View, one: Stretch) -> bool:
 
 def _usual(seen: View, rows: Codes) -> Floats:
     """Give the median time of the other attempts of each group."""
-    others = seen.ran & seen.ok & (seen.group >= 0)
+    others = seen.ran & complete(seen) & (seen.group >= 0)
     others[rows] = False
     return group_median(seen, seen.wall, others)
 
 
 def _same_place(seen: View, rows: Codes) -> Floats:
     """Give the median time of what else of its group ran on each attempt's worker; NaN if few."""
-    others = seen.ran & seen.ok & (seen.group >= 0) & (seen.worker >= 0)
+    others = seen.ran & complete(seen) & (seen.group >= 0) & (seen.worker >= 0)
     others[rows] = False
     cell = seen.group * (len(seen.workers) + 1) + seen.worker
     wanted = np.unique(cell[rows])
@@ -336,7 +337,7 @@ def _soon(seen: View, rows: Codes, stood: float) -> bool:
     known = np.unique(times[~np.isnan(times)])
     gap = float(np.diff(known).max()) if known.size > 1 else 0.0
     longest = np.full(len(seen.groups) + 1, np.nan)
-    done = np.flatnonzero(seen.ran & seen.ok & (seen.group >= 0))
+    done = np.flatnonzero(seen.ran & complete(seen) & (seen.group >= 0))
     np.fmax.at(longest, seen.group[done], seen.wall[done])
     count = np.bincount(seen.group[done], minlength=len(longest))
     group = seen.group[rows]

@@ -10,6 +10,7 @@ from rotameter.profiler.findings._replayed import Cost, by_replay, held_in_vain
 from rotameter.profiler.findings._resources import asked_cores, resources
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.groups import quantiles
+from rotameter.profiler.open_ends import complete
 from rotameter.profiler.view import View, view
 from rotameter.profiler.whole_cores import SHORTEST_S, whole_cores
 from rotameter.units import format_number
@@ -34,7 +35,7 @@ class Advisor:
         """Look for cores asked for in vain."""
         seen = view(trace)
         asked = asked_cores(seen)
-        rows = seen.ok & (seen.wall > 0) & (seen.group >= 0) & ~seen.nested & (asked > 1)
+        rows = complete(seen) & (seen.wall > 0) & (seen.group >= 0) & ~seen.nested & (asked > 1)
         if not rows.any():
             return []
         cpu = seen.number("cpu_s")

@@ -12,6 +12,7 @@ from rotameter.profiler.findings._resources import resources
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.under_requested_memory import memory_lines
 from rotameter.profiler.groups import quantiles
+from rotameter.profiler.open_ends import complete
 from rotameter.profiler.view import View, is_dask, view
 from rotameter.units import format_bytes, format_number
 from rotameter.values import Evidence, Finding
@@ -49,7 +50,7 @@ class Advisor:
         asked = _asked(seen)
         if is_dask(seen.meta) or not (asked > 0).any():
             return []
-        rows = seen.ok & ~seen.nested & (seen.group >= 0) & (asked > 0) & (seen.wall > 0)
+        rows = complete(seen) & ~seen.nested & (seen.group >= 0) & (asked > 0) & (seen.wall > 0)
         if not rows.any():
             return []
         if np.isnan(seen.task_memory[rows]).all():

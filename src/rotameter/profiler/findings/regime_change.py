@@ -34,6 +34,13 @@ APART = 0.9
 """Part of all pairs (before, after) in which the later one is the longer: a step, not a drift of
 some."""
 
+FLAT = 0.75
+"""Beside a step the two sides rise by less than this part of it, both together. The sides of a
+straight drift rise by twice the step between their medians."""
+
+SURE_RISE = 2.5
+"""Standard errors from which on what rises inside the sides is no chance."""
+
 WIDER = 3.0
 """The later ones' range, fifth to fifth, is at most this many times the earlier ones'."""
 
@@ -232,9 +239,26 @@ def _step(wall: Floats) -> int | None:
     pairs = float(rank[split:].sum() - (n - split) * (n - split + 1) / 2.0)
     if pairs < APART * split * (n - split):
         return None
+    if _drifts(before, after):
+        return None
     # For good: its last third is as slow as what follows the change.
     last = after[-max(2, len(after) // 3) :]
     return split if np.median(last) >= SLOWER * np.median(before) else None
+
+
+def _drifts(before: Floats, after: Floats) -> bool:
+    """Say whether durations rise inside the two sides rather than between them: a drift."""
+    step = float(np.median(after) - np.median(before))
+    rise, variance = 0.0, 0.0
+    for side in (before, after):
+        n = len(side)
+        values = np.clip(side, *np.quantile(side, (0.05, 0.95)))  # One long one is no trend.
+        at = np.arange(n) - (n - 1) / 2.0
+        slope = float(at @ values) / float(at @ at)
+        rest = values - values.mean() - slope * at
+        rise += slope * (n - 1)
+        variance += float(rest @ rest) / max(1, n - 2) * (n - 1) ** 2 / float(at @ at)
+    return rise > FLAT * step and rise > SURE_RISE * float(np.sqrt(variance))
 
 
 def _unlike(values: Floats, split: int) -> bool:

@@ -19,6 +19,7 @@ from rotameter.profiler.findings._stretched import (
 from rotameter.profiler.findings.base import Tools, settings
 from rotameter.profiler.findings.unmanaged_memory import owned_workers
 from rotameter.profiler.occupancy import sweep
+from rotameter.profiler.open_ends import complete
 from rotameter.profiler.view import View, is_dask, view
 from rotameter.units import format_bytes, format_number, format_seconds
 from rotameter.values import Evidence, Finding
@@ -223,7 +224,7 @@ def ahead(seen: View) -> Ahead | None:
     user needs was there when the result was made, it could have run at once.
     """
     size = seen.number("output_bytes")
-    rows = np.flatnonzero(seen.ran & seen.ok & (size > 0) & (seen.worker >= 0))
+    rows = np.flatnonzero(seen.ran & complete(seen) & (size > 0) & (seen.worker >= 0))
     limits = seen.lives["memory"][seen.lives["memory"] > 0]
     task, on = seen.deps
     if not (rows.size and limits.size and len(task)):
@@ -277,7 +278,7 @@ def ahead(seen: View) -> Ahead | None:
 def _last(seen: View, rows: Codes, n_tasks: int) -> tuple[Floats, Floats, Floats]:
     """Give each task's first good end, its last good end, and its result's size."""
     made, used = np.full(n_tasks + 1, np.inf), np.full(n_tasks + 1, -np.inf)
-    good = np.flatnonzero(seen.ok & ~np.isnan(seen.ended))
+    good = np.flatnonzero(complete(seen) & ~np.isnan(seen.ended))
     np.fmin.at(made, seen.task[good], seen.ended[good])
     np.fmax.at(used, seen.task[good], seen.ended[good])
     out = np.zeros(n_tasks + 1)

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Advisor"]
 
-MOST_GROUPS = 3
+MOST_GROUPS = 30
+"""A bound for the time it takes only: what is left out is missing where all are priced together."""
 
 CROWD_RATIO = 3.0
 CROWDED_CORES = 0.2

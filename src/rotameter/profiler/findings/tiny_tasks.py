@@ -11,6 +11,7 @@ from rotameter.profiler.findings._cores import host_cores, neighbours, threads_o
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings.base import Tools, group_median, worth_saying
 from rotameter.profiler.occupancy import ready_times, timeline
+from rotameter.profiler.open_ends import complete
 from rotameter.profiler.replaying.changes import Cap, Scale
 from rotameter.profiler.view import View, is_dask, view
 from rotameter.units import format_number, format_seconds
@@ -75,7 +76,7 @@ class Advisor:
         seen = view(trace)
         if not seen.ran.any():
             return []
-        good = seen.ran & seen.ok & (seen.group >= 0)
+        good = seen.ran & complete(seen) & (seen.group >= 0)
         median = group_median(seen, seen.wall, good)
         count = np.bincount(seen.group[good], minlength=len(seen.groups) + 1)
         if seen.slots is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from rotameter.profiler.failure_words import were
 from rotameter.profiler.findings._again import (
     count_like,
     lost_work_s,
@@ -120,7 +121,7 @@ def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
         kind="under_requested_memory",
         severity=cost.severity,
         title=(
-            f"{label}: {n:,} of {of:,} attempts were {sure}killed for memory{had}"
+            f"{label}: {n:,} of {of:,} attempts {were(n)} {sure}killed for memory{had}"
             + (f", {format_seconds(lost_s)} of work lost" if lost_s is not None else "")
         ),
         groups=(seen.groups[group],),

@@ -79,7 +79,7 @@ def _of_workers(seen: View, why: str, counts: dict[str | None, int]) -> Finding:
         title=f"{many(n, 'task')} of {_labels(groups)} never started: {each}{short(why, 120)}",
         groups=tuple(group for group in groups if group is not None),
         evidence=(
-            Evidence("tasks that never started", n, "", "the scheduler's last count", n),
+            Evidence("tasks that never started", n, "", "the scheduler's count", n),
             *(
                 fact
                 for name, need, most in asked
@@ -151,7 +151,7 @@ def _job_finding(seen: View, reason: str, at: Codes) -> Finding:
         code="RM143",
         kind="unrunnable",
         severity="warning" if is_job_log(seen) else "critical",
-        title=f"{many(n, 'job')}{label} can never start: {_words(reason)} ({short(reason, 60)})",
+        title=f"{many(n, 'job')}{label} can never start: {_words(reason, n)} ({short(reason, 60)})",
         groups=tuple(seen.groups[g] for g in groups[:3]),
         evidence=(
             Evidence("jobs that cannot start", n, "", "their recorded reason", seen.n),
@@ -161,26 +161,28 @@ def _job_finding(seen: View, reason: str, at: Codes) -> Finding:
         cost_how="cannot be told: they never started",
         # Nodes that are down for a while give the same reason.
         confidence="medium" if reason == "PartitionNodeLimit" else "high",
-        advice=_advice(seen, depends=depends),
+        advice=_advice(seen, n, depends=depends),
     )
 
 
-def _advice(seen: View, *, depends: bool) -> str:
+def _advice(seen: View, n: int, *, depends: bool) -> str:
+    it, they, depend = ("it", "it", "depends") if n == 1 else ("them", "they", "depend")
     if depends:
-        return "Cancel them, and submit them again when what they depend on has ended well."
+        return f"Cancel {it}, and submit {it} again when what {they} {depend} on has ended well."
     slurm = " (`scontrol show partition`, `sinfo -o '%P %l %c %m %G'`)"
     where = slurm if seen.meta.get("engine") == "slurm" else ""
-    return f"Cancel them, and ask for what the partition, the QOS and its nodes allow{where}."
+    return f"Cancel {it}, and ask for what the partition, the QOS and its nodes allow{where}."
 
 
-def _words(reason: str) -> str:
+def _words(reason: str, n: int) -> str:
+    they, s = ("it", "s") if n == 1 else ("they", "")
     if reason == "DependencyNeverSatisfied":
-        return "what they depend on did not end as they ask"
+        return f"what {they} depend{s} on did not end as {they} ask{s}"
     if reason.startswith("QOSMin"):
-        return "they ask for less than their QOS wants"
+        return f"{they} ask{s} for less than the QOS wants"
     if reason == "BadConstraints":
-        return "no node has all that they ask for"
-    return "they ask for more than is allowed or there"
+        return f"no node has all that {they} ask{s} for"
+    return f"{they} ask{s} for more than is allowed or there"
 
 
 def _asked_for(seen: View, reason: str, at: Codes) -> tuple[Evidence, ...]:

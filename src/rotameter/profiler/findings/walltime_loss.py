@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.profiler.failure_words import were
 from rotameter.profiler.findings._again import (
     count_like,
     lost_work_s,
@@ -150,7 +151,7 @@ def _finding(seen: View, group: int, rows: Mask, cost: Cost) -> Finding:
         kind="walltime_loss",
         severity=cost.severity,
         title=(
-            f"{label}: {n:,} of {of:,} jobs were killed at their time limit"
+            f"{label}: {n:,} of {of:,} jobs {were(n)} killed at their time limit"
             + (f" ({format_seconds(had)})" if had else "")
             + (f", {format_seconds(lost_s)} of work lost" if lost_s is not None else "")
         ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from rotameter.profiler.open_ends import complete
 from rotameter.profiler.view import lookup, view
 
 if TYPE_CHECKING:
@@ -86,8 +87,8 @@ def _task_deps(trace: Trace, seen: View) -> Edges:
 
 
 def _providers(seen: View, rows: Codes, on: Codes, by: Floats, ended: Floats) -> Codes:
-    """Give, per wanted task, its last attempt that had ended well by then; -1 = none."""
-    good = np.flatnonzero(seen.ok[rows])
+    """Give, per wanted task, its last attempt that had ended by then and is not lost; -1 = none."""
+    good = np.flatnonzero(complete(seen)[rows])
     own = seen.task[rows][good]
     order = np.lexsort((ended[good], own))
     good, own = good[order], own[order]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.occupancy import sweep
+from rotameter.profiler.open_ends import complete
 from rotameter.profiler.replaying.intervals import covered
 from rotameter.profiler.replaying.model import Worker
 from rotameter.profiler.replaying.speeds import speed_ratios
@@ -89,7 +90,7 @@ def place(
     renumber = np.full(len(names), -1, dtype=np.int64)
     keep = np.flatnonzero(slots > 0)
     renumber[keep] = np.arange(len(keep))
-    fine = np.where(seen.ok[rows], seen.group[rows], -1)
+    fine = np.where(complete(seen)[rows], seen.group[rows], -1)
     speed = np.ones(len(names))
     speed[keep] = speed_ratios(renumber[home], fine, ended - begun, len(keep))
     workers = tuple(
