@@ -69,6 +69,7 @@ class Importer:
         self._seen: dict[str, tuple[str | None, int]] = {}
         self._pairs: dict[tuple[str | None, int], tuple[str | None, int]] = {}
         self._stems: dict[str, int] = {}
+        self._files = 0
         self._flags: list[Converter] = []
         self._parts: list[Part] = []  # of ``tasks``, in order
         self._pbs = PbsLog()
@@ -86,6 +87,7 @@ class Importer:
     def read(self, file: InputFile, build: Builder, **options: Any) -> None:
         """Read one table."""
         settings = Settings.of(options)
+        self._files += 1
         shape = shape_of(file, settings)
         stem = file.stem
         self._stems[stem] = self._stems.get(stem, 0) + 1
@@ -140,7 +142,7 @@ class Importer:
         build.once("deps")
         ends = np.cumsum([part.size for part in self._parts])
         self._parts = [
-            Part(int(keep[end - part.size : end].sum()), part.counted, part.told)
+            Part(int(keep[end - part.size : end].sum()), part.counted, part.told, part.file)
             for end, part in zip(ends.tolist(), self._parts, strict=True)
         ]
         build.merged += lost
@@ -201,7 +203,9 @@ class Importer:
             made = converter.convert(chunk)
             if totals is not None:
                 self._totals(totals, made.columns, chunk, made.wrong, after is None, build)
-            good += self._add(file, build, label, chunk, made, told)
+            # Seconds from some start say nothing of a run of another file.
+            sure = told or ("" if converter.relative else "file")
+            good += self._add(file, build, label, chunk, made, sure)
             rejected = rejected or next(iter(made.wrong.values()), "")
             first = after
         rejected = (arrays.finish() if arrays is not None else "") or rejected
@@ -271,7 +275,8 @@ class Importer:
                 build.extend(table, kept)
                 if table == "tasks":
                     numbered = first.columns.keys() & {"attempt", "run_id"}
-                    self._parts.append(Part(len(keep), not numbered))
+                    told = "" if numbered or converter.relative else "file"
+                    self._parts.append(Part(len(keep), not numbered, told, self._files))
             first = after
         if build.records_in == before and table == "tasks":
             build.warn(redact(f"{file.name} has columns and no rows"))
@@ -319,8 +324,10 @@ class Importer:
         if made.features:
             columns["features"] = _features(made, keep, columns.get("features"))
         build.extend("tasks", columns)
-        told = told or ("both" if said is not None and "task_id" in made.columns else "")
-        self._parts.append(Part(len(keep), said is None, told))
+        if told in ("", "file"):
+            numbered = said is not None and "task_id" in made.columns
+            told = "both" if numbered else told
+        self._parts.append(Part(len(keep), said is None, told, self._files))
         if made.edges:
             pairs = [(n, up) for n, row in zip(names, keep, strict=True) for up in made.edges[row]]
             if pairs:
