@@ -299,3 +299,19 @@ def test_many_rows_of_one_id_and_start_take_time_in_proportion() -> None:
 
     took(100)
     assert took(8_000) < 24 * took(1000)
+
+
+def test_a_parallel_job_of_which_only_slave_tasks_are_told_is_refused_and_counted() -> None:
+    line = (
+        "all.q:n1:lab:ann:al:{}:sge:0:1714557600:1714557660:1714558260:0:0:600:1.0:8.0:1048576:0:0:"
+        "0:0:10:0:0:0:0:0:0:0:0:0:proj:defaultdep:{}:2:0:1080.0:0.5:0.1:-q:0.0:{}:2147483648.0:0:0\n"
+    )
+    slaves = line.format(101, "smp", "1.n1") + line.format(101, "smp", "2.n2")
+    job, other = line.format(101, "smp", "NONE"), line.format(102, "NONE", "NONE")
+    for files in ((slaves + job,), (job + slaves,), (slaves, job), (job, slaves)):
+        trace = import_bytes(Importer, {f"a{i}": text.encode() for i, text in enumerate(files)})
+        assert trace.meta["importer"]["records"] == {"in": 3, "out": 1, "merged": 2, "rejected": 0}
+    trace = import_bytes(Importer, {"accounting": (slaves + other).encode()})
+    assert trace.meta["importer"]["records"] == {"in": 3, "out": 1, "merged": 0, "rejected": 2}
+    (first, second) = trace.table("rejects").to_pylist()
+    assert (first["line"], second["line"]) == (1, 2) and "job 101," in first["reason"]

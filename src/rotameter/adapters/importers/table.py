@@ -29,7 +29,7 @@ from rotameter.adapters.importers._table_detect import (
 )
 from rotameter.adapters.importers._table_guard import mostly_ours, unguarded
 from rotameter.adapters.importers._table_mapping import known_mappings
-from rotameter.adapters.importers._table_native import ENRICH, NATIVE, READERS
+from rotameter.adapters.importers._table_native import ENRICH, NATIVE, READERS, SGE_READERS
 from rotameter.adapters.importers._table_pbs import PbsLog
 from rotameter.adapters.importers._table_rows import (
     Chunk,
@@ -39,6 +39,7 @@ from rotameter.adapters.importers._table_rows import (
     records_to_chunks,
 )
 from rotameter.adapters.importers._table_secrets import safe_name
+from rotameter.adapters.importers._table_slaves import Slaves
 from rotameter.adapters.importers._table_totals import NO_TASK, Totals
 from rotameter.adapters.importers._table_twice import APART, TWICE, Part, told_by, told_twice
 from rotameter.adapters.importers._table_values import Style
@@ -72,7 +73,7 @@ class Importer:
         self._files = 0
         self._flags: list[Converter] = []
         self._parts: list[Part] = []  # of ``tasks``, in order
-        self._pbs = PbsLog()
+        self._pbs, self._slaves = PbsLog(), Slaves()
         self._out = 0
         self._other = False
         self._save: Path | None = None
@@ -109,6 +110,7 @@ class Importer:
         build.local = local and not zoned
         if any(one.relative for one in self._flags) and not zoned and not local:
             build.meta.setdefault("time_base", "relative_ns")
+        self._slaves.finish(build)
         self._once(build)
         if self._other:
             build.records_out = self._out
@@ -237,6 +239,8 @@ class Importer:
             return records_to_chunks(json_records(file, reject))
         if shape.kind == "pbs":
             return records_to_chunks(self._pbs.read(file, build))
+        if shape.kind in SGE_READERS:
+            return records_to_chunks(SGE_READERS[shape.kind](file, build, self._slaves))
         if shape.kind in READERS:
             return records_to_chunks(READERS[shape.kind](file, build))
         return delimited(file, shape.delimiter or ",", reject, settings.columns, build.warn)
