@@ -350,3 +350,23 @@ def test_copies_of_taskvine_count_once(tmp_path):
     trace = _twice(tmp_path, {"transactions": log, "taskgraph": graph})
     assert len(trace.tasks) == 1 and any("left out: 2 files" in w for w in trace.warnings)
     assert not any("counts again" in word for word in trace.warnings)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "hint"),
+    [
+        ("a.csv.zst", b"\x28\xb5\x2f\xfd" + b"x" * 50, "zstd -d"),
+        ("r.html", b"<!DOCTYPE html>\n<html><body>\n<p>a, b</p></body></html>\n", "the trace"),
+        ("a.xlsx", None, "as CSV"),
+    ],
+)
+def test_what_is_no_log_is_refused_with_what_to_do(tmp_path, name, data, hint):
+    if data is None:
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("[Content_Types].xml", "<x/>")
+            archive.writestr("xl/workbook.xml", "<x/>")
+    else:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(UnknownFormat) as caught:
+        rotameter.open(tmp_path / name)
+    assert hint in (caught.value.hint or "") and "[Content" not in str(caught.value)
