@@ -269,7 +269,7 @@ def test_copies_that_may_be_of_two_runs_count_and_it_is_said(tmp_path):
         (tmp_path / name).write_text("task_id,start,end,state\n1,5,9,ok\n")
     trace = rotameter.open(tmp_path)
     assert len(trace.tasks) == 2
-    assert any("counted, though perhaps copies: 1 file" in word for word in trace.warnings)
+    assert any("once), though perhaps copies: 1 file" in word for word in trace.warnings)
 
 
 def test_files_of_a_folder_that_nobody_knows_are_named_where_they_look_like_the_others(folder):

@@ -63,10 +63,9 @@ def once(name: str, files: Sequence[InputFile], build: Builder) -> Sequence[Inpu
         build.warn(f"copies of other files, with the same contents, are left out: {copies}")
     said = _said(name, files, again, out)
     if said:
+        how = "counted (rows told twice once)" if name == "table" else "counted"
         copies = many(said, "file")
-        build.warn(
-            f"with the same contents as others, and counted, though perhaps copies: {copies}"
-        )
+        build.warn(f"with the same contents as others, and {how}, though perhaps copies: {copies}")
     return [file for file, left in zip(files, out, strict=True) if not left]
 
 
