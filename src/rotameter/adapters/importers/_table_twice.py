@@ -41,7 +41,7 @@ _PARTS = {
     "airflow": frozenset(("run_id", "dag_run_id", "execution_date")),
 }
 _OPEN = ("running", "unknown")
-_TRIED = 64  # runs of one id and start that a row that equals none of them is held against
+_TRIED = 16  # runs of one id and start that a row that equals none of them is held against
 _TELLING = ("started_ns", "ended_ns", "outcome", "exit_code", "signal", "host", "wall_s", "cpu_s",
             "peak_memory_bytes")  # fmt: skip
 _LOOKED = ("task_id", "attempt", "submitted_ns", "started_ns", "ended_ns", "outcome", "exit_code",
@@ -196,7 +196,7 @@ def _unlike(rows: list[Row]) -> list[list[Row]]:
 def _by_file(rows: list[Row]) -> list[list[Row]]:
     """Put rows of different files together that tell of one run; one file's are several.
 
-    The last that is open is one of those that have ended, on the same host if both know it.
+    A row that is open is one of those that have ended, on the same host if both know it.
     """
     found: list[_Run] = []
     rows = sorted(rows, key=lambda row: row["file"])
@@ -208,9 +208,12 @@ def _by_file(rows: list[Row]) -> list[list[Row]]:
             (row for row in rows if _over(row) is over), key=lambda row: row["file"]
         ):
             left = []
+            alike: dict[tuple[Any, ...], Iterator[_Run]] = {}
             for row in several:
                 facts = _facts(row) if over else (row["host"],)
-                like = next((run for run in at.get(facts, ()) if run.free(row)), None)
+                # One pass a file over runs that are alike: each takes one of its rows.
+                runs = alike.setdefault(facts, iter(at.get(facts, ())))
+                like = next((run for run in runs if run.free(row)), None)
                 if like is None:
                     left.append((row, facts))
                 else:
