@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import tarfile
 import zipfile
@@ -268,7 +269,7 @@ def test_copies_that_may_be_of_two_runs_count_and_it_is_said(tmp_path):
         (tmp_path / name).write_text("task_id,start,end,state\n1,5,9,ok\n")
     trace = rotameter.open(tmp_path)
     assert len(trace.tasks) == 2
-    assert any("counted, though perhaps copies: 1 file" in word for word in trace.warnings)
+    assert any("once), though perhaps copies: 1 file" in word for word in trace.warnings)
 
 
 def test_files_of_a_folder_that_nobody_knows_are_named_where_they_look_like_the_others(folder):
@@ -286,3 +287,86 @@ def test_what_is_packed_otherwise_is_called_so(tmp_path, mark):
     with pytest.raises(UnknownFormat, match="packed") as caught:
         rotameter.open(tmp_path / "jobs.txt.zst")
     assert "unpack" in str(caught.value.hint)
+
+
+def _twice(tmp_path, files, others=None):
+    for folder, texts in (("a", files), ("b", others or files)):
+        (tmp_path / folder).mkdir()
+        for name, text in texts.items():
+            (tmp_path / folder / name).write_text(text)
+    return rotameter.open(tmp_path)
+
+
+_LIST = '{"t-7": {"order": 0, "io_cnt": 1, "input": [], "output": ["/x.h5"]}}'
+
+
+def _vfd(at: int) -> str:
+    kinds = {"read_bytes": 9, "read_cnt": 1, "read_ranges": {"1": [0, 0]}, "write_bytes": 0}
+    record = {
+        "file_name": "/x.h5", "task_name": "t-7", "open_time": at, "close_time": at + 9,
+        "file_read_cnt": 1, "file_write_cnt": 0, "io_bytes": 9, "file_size": 99,
+        "data": [{"d": {"H5FD_MEM_DRAW": {**kinds, "write_cnt": 0, "write_ranges": {}}}}],
+        "metadata": [{}],
+    }  # fmt: skip
+    return json.dumps([{"file-1": record, "Task": {"task_name": "t-7", "task_id": 7}}])
+
+
+def test_copies_of_dayu_in_two_folders_count_once(tmp_path):
+    one = {"7-vfd_data_stat.json": _vfd(1707802760941067), "x-task_to_file.json": _LIST}
+    trace = _twice(tmp_path, one)
+    assert sum(flow["bytes"] or 0 for flow in trace.table("flows").to_pylist()) == 9
+    assert any("left out: 2 files" in word for word in trace.warnings)
+
+
+def test_equal_lists_of_two_runs_of_dayu_are_no_copies(tmp_path):
+    one = {"7-vfd_data_stat.json": _vfd(1707802760941067), "x-task_to_file.json": _LIST}
+    trace = _twice(tmp_path, one, {**one, "7-vfd_data_stat.json": _vfd(1707802770941067)})
+    assert not any("left out" in word for word in trace.warnings)
+
+
+def test_copies_of_datalife_count_once_where_a_name_says_its_process(tmp_path):
+    calls = {"in_open": [0.1, 1, 0], "read": [1.0, 2, 4096], "write": [0.0, 0, 0]}
+    text = json.dumps({"python": {"monitor": calls, "system": calls, "local": calls}})
+    trace = _twice(tmp_path, {"monitor_timer.7-n1.datalife.json": text})
+    assert len(trace.tasks) == 1 and any("left out: 1 file" in w for w in trace.warnings)
+
+
+def test_equal_files_of_datalife_whose_folder_is_the_task_are_several(tmp_path):
+    head = "x.txt Block no. Frequency Access size in byte\n0 1 4096\n"
+    other = {"x.txt_r_stat": head, "y.txt_r_stat": head.replace("x", "y")}
+    trace = _twice(tmp_path, {"x.txt_r_stat": head}, other)
+    assert len(trace.tasks) == 2 and not any("contents" in word for word in trace.warnings)
+
+
+def test_copies_of_taskvine_count_once(tmp_path):
+    log = (
+        "# time manager_pid MANAGER manager_pid START|END time_from_origin\n"
+        "1714557600000000 99 MANAGER 99 START 0\n"
+        "1714557601000000 99 TASK 1 READY default FIRST_RESOURCES 1 {}\n"
+        "1714557602000000 99 TASK 1 RUNNING worker-1 FIRST_RESOURCES {}\n"
+        "1714557606000000 99 MANAGER 99 END 6000000\n"
+    )
+    graph = 'digraph "taskvine" {\n"task-1" [label="x"];\n}\n'
+    trace = _twice(tmp_path, {"transactions": log, "taskgraph": graph})
+    assert len(trace.tasks) == 1 and any("left out: 2 files" in w for w in trace.warnings)
+    assert not any("counts again" in word for word in trace.warnings)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "hint"),
+    [
+        ("a.csv.zst", b"\x28\xb5\x2f\xfd" + b"x" * 50, "zstd -d"),
+        ("r.html", b"<!DOCTYPE html>\n<html><body>\n<p>a, b</p></body></html>\n", "the trace"),
+        ("a.xlsx", None, "as CSV"),
+    ],
+)
+def test_what_is_no_log_is_refused_with_what_to_do(tmp_path, name, data, hint):
+    if data is None:
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("[Content_Types].xml", "<x/>")
+            archive.writestr("xl/workbook.xml", "<x/>")
+    else:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(UnknownFormat) as caught:
+        rotameter.open(tmp_path / name)
+    assert hint in (caught.value.hint or "") and "[Content" not in str(caught.value)

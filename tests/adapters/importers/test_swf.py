@@ -151,3 +151,39 @@ def test_a_job_whose_wait_is_unknown_bounds_the_makespan_by_its_submission() -> 
     assert (made["makespan_s"], made["makespan_at_least"]) == (30 + 500 - 10, True)
     made = stats(import_bytes(Importer, {"log.swf": f"{rows[0]}\n".encode()}))
     assert (made["makespan_s"], made["makespan_at_least"]) == (25, False)
+
+
+JOB = b"%d %d 10 100 2 90 1000 2 200 2000 1 1 1 1 1 1 -1 -1\n"
+START = b"; UnixStartTime: %d\n"
+
+
+def _of(*logs: bytes):
+    trace = import_bytes(Importer, {f"{'abc'[i]}.swf": log for i, log in enumerate(logs)})
+    records = trace.meta["importer"]["records"]
+    assert records["in"] == records["out"] + records["merged"] + records["rejected"]
+    return trace, trace.table("tasks")["task_id"].to_pylist()
+
+
+def test_jobs_of_two_logs_with_one_number_are_two_tasks():
+    logs = (START % 10**9 + JOB % (1, 0), START % (2 * 10**9) + JOB % (1, 0) + JOB % (2, 5))
+    trace, ids = _of(*logs)
+    assert ids == ["a/1", "b/1", "b/2"] and any("named by its log" in w for w in trace.warnings)
+    # Without a date the same second is no sign: the lines differ.
+    other = (JOB % (1, 0)).replace(b" 90 ", b" 91 ")
+    assert _of(JOB % (1, 0), other)[1] == ["a/1", "b/1"]
+    assert _of(JOB % (1, 0), JOB % (2, 0))[1] == ["1", "2"]
+
+
+@pytest.mark.parametrize("start", [START % 10**9, b""])
+def test_cuts_of_one_log_that_overlap_count_a_job_once(start: bytes):
+    first, second, third = JOB % (1, 0), JOB % (2, 5), JOB % (3, 10)
+    trace, ids = _of(start + first + second, start + second + third)
+    assert ids == ["1", "2", "3"] and trace.meta["importer"]["records"]["merged"] == 1
+    assert any("counted once" in w for w in trace.warnings)
+    trace, ids = _of(start + first + second, start + second + third, START % 5 + JOB % (1, 7))
+    assert ids == ["a/1", "a/2", "b/3", "c/1"]
+
+
+def test_jobs_of_several_logs_without_a_run_time_are_several():
+    one = START % 10**9 + (JOB % (1, 0)).replace(b" 100 ", b" -1 ", 1)
+    assert _of(one, one)[1] == ["a/1", "b/1"]

@@ -212,3 +212,24 @@ def test_a_header_alone_and_an_empty_table_are_no_cut() -> None:
         read("nothing")
     made, said = read("job_id,start_time,end_time,state")
     assert not made and OPEN_END not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "job_id,start_time,end_time,state\n7,2024-05-01 10:00:00,,RUNNING\n"),
+        (
+            "b.csv",
+            "job_id,submit_time,start_time,end_time,state\n7,2024-05-01 10:00:00,,,PENDING\n",
+        ),
+        (
+            "c.json",
+            '[{"job_id": 7, "start_time": "2024-05-01 10:00:00", "end_time": null, '
+            '"state": "RUNNING"}]',
+        ),
+    ],
+)
+def test_a_time_column_that_is_empty_says_nothing_of_zones(name: str, text: str) -> None:
+    trace = import_bytes(Importer, {name: text.encode()})
+    assert trace.meta["time_base"] == "relative_ns"
+    assert not [word for word in trace.warnings if "zone" in word]

@@ -230,3 +230,89 @@ def test_many_jobs_that_were_taken_out_in_a_later_file_take_time_in_proportion()
         return time.process_time() - before
 
     assert took(12_000) < 18 * took(1500)
+
+
+HEAD = "job_id,name,start_time,end_time,state,host\n"
+ROW = "2,b,2024-05-01T10:00:00Z,2024-05-01T10:00:30Z,COMPLETED,n1\n"
+RUN = "2,b,2024-05-01T10:00:00Z,,RUNNING,n1\n"
+
+
+@pytest.mark.parametrize("other", [ROW, RUN, ROW.replace("n1", ""), RUN.replace(",n1", ",")])
+def test_rows_of_two_plain_tables_with_one_id_and_start_are_one_run(other: str) -> None:
+    for files in ((ROW, other), (other, ROW)):
+        trace = table(*(HEAD + text for text in files))
+        assert made(trace, "attempt", "outcome", "wall_s") == [(1, "ok", 30.0)]
+        assert len(twice(trace)) == 1 and not apart(trace)
+        records = trace.meta["importer"]["records"]
+        assert records == {"in": 2, "out": 1, "merged": 1, "rejected": 0}
+
+
+def test_rows_of_two_plain_tables_that_contradict_each_other_are_kept() -> None:
+    for old, new in (("n1", "n2"), ("10:00:30", "10:00:31"), ("COMPLETED", "FAILED")):
+        trace = table(HEAD + ROW, HEAD + ROW.replace(old, new))
+        assert made(trace, "attempt") == [(1,), (2,)]
+        assert not twice(trace) and len(apart(trace)) == 1
+    trace = table(HEAD + ROW, HEAD + RUN.replace("n1", "n2"))
+    assert made(trace, "outcome") == [("ok",), ("running",)] and apart(trace)
+    trace = table(HEAD + ROW, HEAD + ROW.replace("T10", "T11"))
+    assert len(made(trace, "attempt")) == 2 and not apart(trace)
+
+
+def test_equal_rows_of_one_plain_table_find_as_many_in_the_other() -> None:
+    trace = table(HEAD + ROW + ROW, HEAD + ROW + ROW + ROW)
+    assert made(trace, "attempt") == [(1,), (2,), (3,)] and "(2 times)" in twice(trace)[0]
+    hosts = ROW + ROW.replace("n1", "n2")
+    trace = table(HEAD + hosts, HEAD + RUN.replace("n1", "n2") + RUN)
+    assert sorted(made(trace, "outcome", "host")) == [("ok", "n1"), ("ok", "n2")]
+
+
+def test_what_waited_in_one_table_and_ended_in_another() -> None:
+    head = "job_id,submit_time,start_time,end_time,state\n"
+    waits = "7,2024-05-01T09:00:00Z,,,PENDING\n"
+    over = "7,2024-05-01T09:00:00Z,2024-05-01T10:00:00Z,2024-05-01T10:01:00Z,COMPLETED\n"
+    for files in ((waits, over), (over, waits), (waits, waits, over)):
+        assert made(table(*(head + f for f in files)), "outcome") == [("ok",)]
+    assert len(made(table(head + over + waits), "outcome")) == 2
+
+
+def test_starts_that_are_no_dates_do_not_tell_that_runs_are_one() -> None:
+    text = "id,start,wall_s\na,0,5\nb,5,5\n"
+    assert len(made(table(text, text), "attempt")) == 4
+
+
+def test_jobs_of_bjobs_without_an_index_and_a_queued_task_of_airflow() -> None:
+    job = {"JOBID": "9", "STAT": "DONE", "START_TIME": "2024-01-02T10:00:05Z", "RUN_TIME": "12"}
+    assert made(read([{**job, "STAT": "RUN", "RUN_TIME": "2"}], [job]), "outcome") == [("ok",)]
+    queued = {**TASK, "state": "queued", "start_date": None, "try_number": 0}
+    for files in (([queued], [DONE]), ([DONE], [queued])):
+        trace = read(*files)
+        assert made(trace, "attempt", "outcome") == [(1, "ok")] and len(twice(trace)) == 1
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_many_rows_of_one_id_and_start_take_time_in_proportion(alike: bool) -> None:
+    def took(count: int) -> float:
+        rows = "".join(ROW.replace("n1", "n1" if alike else f"n{i}") for i in range(count))
+        other = rows if alike else rows.replace(",n", ",m")
+        before = time.process_time()
+        assert len(made(table(HEAD + rows, HEAD + other), "host")) == (2 - alike) * count
+        return time.process_time() - before
+
+    took(100)
+    assert took(8_000) < 24 * took(1000)
+
+
+def test_a_parallel_job_of_which_only_slave_tasks_are_told_is_refused_and_counted() -> None:
+    line = (
+        "all.q:n1:lab:ann:al:{}:sge:0:1714557600:1714557660:1714558260:0:0:600:1.0:8.0:1048576:0:0:"
+        "0:0:10:0:0:0:0:0:0:0:0:0:proj:defaultdep:{}:2:0:1080.0:0.5:0.1:-q:0.0:{}:2147483648.0:0:0\n"
+    )
+    slaves = line.format(101, "smp", "1.n1") + line.format(101, "smp", "2.n2")
+    job, other = line.format(101, "smp", "NONE"), line.format(102, "NONE", "NONE")
+    for files in ((slaves + job,), (job + slaves,), (slaves, job), (job, slaves)):
+        trace = import_bytes(Importer, {f"a{i}": text.encode() for i, text in enumerate(files)})
+        assert trace.meta["importer"]["records"] == {"in": 3, "out": 1, "merged": 2, "rejected": 0}
+    trace = import_bytes(Importer, {"accounting": (slaves + other).encode()})
+    assert trace.meta["importer"]["records"] == {"in": 3, "out": 1, "merged": 0, "rejected": 2}
+    (first, second) = trace.table("rejects").to_pylist()
+    assert (first["line"], second["line"]) == (1, 2) and "job 101," in first["reason"]

@@ -225,10 +225,10 @@ def test_both_taskgraphs():
 
 
 def test_a_folder_is_one_import(tmp_path):
-    for name in ("one", "two"):
+    for name, host in (("one", b"10.0.0.5"), ("two", b"10.0.0.6")):
         folder = tmp_path / name / "vine-logs"
         folder.mkdir(parents=True)
-        (folder / "transactions").write_bytes(FULL)
+        (folder / "transactions").write_bytes(FULL.replace(b"10.0.0.5", host))
         (folder / "performance").write_bytes(PERFORMANCE)
         (folder / "taskgraph").write_bytes(DIGRAPH)
         (folder / "debug").write_text("2023/03/27 vine_manager[1] vine: listening\n")

@@ -360,9 +360,10 @@ class Converter:
                 )
             elif read.unit != "s" and not read.mixed and known:
                 self._warn(f"times in {name} are read as {read.unit} since 1970")
-        self.zoned |= read.zoned
-        self.local |= read.local
-        self.relative |= read.relative
+        if known:  # a column that is empty says nothing of its times
+            self.zoned |= read.zoned
+            self.local |= read.local
+            self.relative |= read.relative
         return read
 
     def _duration(self, target: str, one: Candidate, column: pa.Array, style: Style) -> Read:

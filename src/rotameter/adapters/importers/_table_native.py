@@ -26,10 +26,11 @@ from rotameter.adapters.importers._table_names import words
 from rotameter.adapters.importers._table_pbs import PBS_LINE, pbs_more
 
 if TYPE_CHECKING:
+    from rotameter.adapters.importers._table_slaves import Slaves
     from rotameter.adapters.importers.building import Builder
     from rotameter.adapters.importers.inputs import InputFile
 
-__all__ = ["ENRICH", "NATIVE", "READERS", "native_kind"]
+__all__ = ["ENRICH", "NATIVE", "READERS", "SGE_READERS", "native_kind"]
 
 Record = dict[str, Any]
 Records = Iterator[tuple[int, Record]]
@@ -221,7 +222,7 @@ def _lsf_more(record: Record) -> Record:
 # -- Grid Engine ------------------------------------------------------------------------------
 
 
-def _sge(file: InputFile, build: Builder) -> Records:
+def _sge(file: InputFile, build: Builder, slaves: Slaves) -> Records:
     for number, line, is_open in lines_of(file):
         if not line.strip() or line.startswith("#"):
             continue
@@ -234,19 +235,11 @@ def _sge(file: InputFile, build: Builder) -> Records:
             continue
         record: Record = dict(zip(_SGE_FIELDS, fields, strict=False))
         record["ru_maxrss_kib"] = record.pop("ru_maxrss")
-        if not _is_slave(record, build):
+        if not slaves.is_slave(record, file.name, number):
             yield number, record
 
 
-def _is_slave(record: Record, build: Builder) -> bool:
-    """Say whether a record is of a slave task, whose job has one of its own; count it."""
-    slave = record.get("pe_taskid") not in ("NONE", "", None)
-    build.records_in += slave
-    build.merged += slave
-    return slave
-
-
-def _qacct(file: InputFile, build: Builder) -> Records:
+def _qacct(file: InputFile, build: Builder, slaves: Slaves) -> Records:
     record: Record = {}
     start = 0
     peers = Peers()
@@ -254,7 +247,7 @@ def _qacct(file: InputFile, build: Builder) -> Records:
         if re.match(r"={20,}\s*$", line):
             if record:
                 peers.see(*list(record.items())[-1])
-                if not _is_slave(record, build):
+                if not slaves.is_slave(record, file.name, start):
                     yield start, record
             record, start = {}, number
             continue
@@ -277,7 +270,7 @@ def _qacct(file: InputFile, build: Builder) -> Records:
         return
     if peers.any and not peers.ends_with(last):
         build.warn(SHORTER)
-    if not _is_slave(record, build):
+    if not slaves.is_slave(record, file.name, start):
         yield start, record
 
 
@@ -458,11 +451,12 @@ NATIVE = {"pbs": "pbs", "lsf": "lsf", "sge": "sge", "qacct": "sge", "condor": "h
 
 READERS: dict[str, Callable[[InputFile, Builder], Records]] = {
     "lsf": _lsf,
-    "sge": _sge,
-    "qacct": _qacct,
     "condor": _condor,
 }
 """Kind of log → reader of one file; those of PBS are read together, by a PbsLog."""
+
+SGE_READERS = {"sge": _sge, "qacct": _qacct}
+"""And those of Grid Engine, which hold a job's records against each other."""
 
 ENRICH: dict[str, Callable[[Record], Record]] = {
     "pbs": pbs_more,

@@ -6,6 +6,7 @@ overlap; a table is exported on Monday and again on Tuesday.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,8 @@ TWICE = "attempts that are told twice (the same id, and start or try) are counte
 """What is said of them; the Importer counts them."""
 
 APART = (
-    "attempts with the id and try of another that ended otherwise or elsewhere are kept beside it: "
-    "if a column tells them apart, add it to the id (--map id=ID+COLUMN)"
+    "attempts with the id, and try or start, of another that ended otherwise or elsewhere are kept "
+    "beside it: if a column tells them apart, add it to the id (--map id=ID+COLUMN)"
 )
 """And of rows that could be told twice but differ."""
 
@@ -40,6 +41,7 @@ _PARTS = {
     "airflow": frozenset(("run_id", "dag_run_id", "execution_date")),
 }
 _OPEN = ("running", "unknown")
+_TRIED = 16  # runs of one id and start that a row that equals none of them is held against
 _TELLING = ("started_ns", "ended_ns", "outcome", "exit_code", "signal", "host", "wall_s", "cpu_s",
             "peak_memory_bytes")  # fmt: skip
 _LOOKED = ("task_id", "attempt", "submitted_ns", "started_ns", "ended_ns", "outcome", "exit_code",
@@ -53,12 +55,14 @@ class Part:
 
     ``told`` is ``try`` or ``start``, ``log`` for a log that has a record of the start and one of
     the end, ``run`` where what still runs may have an earlier start than when it has ended,
-    ``both`` for a table that says the number, or empty where equal rows are several.
+    ``both`` for a table that says the number, ``file`` where equal rows of one file are several and
+    those of two are one, or empty where equal rows are several. ``file`` is the file's number.
     """
 
     size: int
     counted: bool
     told: str = ""
+    file: int = 0
 
 
 def told_by(mapping: str, headers: Iterable[str]) -> str:
@@ -96,8 +100,10 @@ def told_twice(tasks: pa.Table, parts: Sequence[Part]) -> tuple[NDArray[np.bool_
     ([False, True, True], 1, 0)
     """
     keep = np.ones(len(tasks), dtype=bool)
-    told = np.repeat([one.told for one in parts], [one.size for one in parts])
-    rows = np.flatnonzero((told != "") & _often(tasks["task_id"]))
+    sizes = [one.size for one in parts]
+    told = np.repeat([one.told for one in parts], sizes)
+    file = np.repeat([one.file for one in parts], sizes)
+    rows = np.flatnonzero((told != "") & _often(tasks["task_id"], told == "file", file))
     if not len(rows):
         return keep, 0, 0
     taken = tasks.take(pa.array(rows))
@@ -107,6 +113,7 @@ def told_twice(tasks: pa.Table, parts: Sequence[Part]) -> tuple[NDArray[np.bool_
         row |= {
             "row": int(rows[at]),
             "told": str(told[rows[at]]),
+            "file": int(file[rows[at]]),
             "said": int(np.asarray(said)[at]),
         }
         if row["task_id"] is not None:
@@ -114,17 +121,33 @@ def told_twice(tasks: pa.Table, parts: Sequence[Part]) -> tuple[NDArray[np.bool_
     spoken = apart = 0
     for group in groups.values():
         same = _attempts(group)
-        apart += sum(len(several) - 1 for several in same)
+        apart += sum(map(_apart, same))
         for row, loud in _others([rows for several in same for rows in several]):
             keep[row] = False
             spoken += loud
     return keep, spoken, apart
 
 
-def _often(ids: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Say of each row whether its id comes more than once."""
+def _often(
+    ids: pa.ChunkedArray, alone: NDArray[np.bool_], file: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Say of each row whether its id comes more than once; ``alone`` rows: in several files."""
     code = codes(ids)
-    return np.asarray(np.bincount(code)[code] > 1) if len(code) else np.zeros(0, dtype=bool)
+    if not len(code):
+        return np.zeros(0, dtype=bool)
+    first = np.full(int(code.max()) + 1, len(file))
+    np.minimum.at(first, code, np.arange(len(code)))
+    several = np.zeros(len(first), dtype=bool)
+    several[code[file != file[first[code]]]] = True
+    return np.asarray(np.where(alone, several[code], np.bincount(code)[code] > 1))
+
+
+def _apart(same: list[list[Row]]) -> int:
+    """Count the rows of one id, and try or start, that are several; one file's own may be."""
+    if not any(row["told"] == "file" for rows in same for row in rows):
+        return len(same) - 1
+    first = min(row["file"] for rows in same for row in rows)
+    return sum(all(row["file"] != first for row in rows) for rows in same)
 
 
 def _attempts(group: list[Row]) -> list[list[list[Row]]]:
@@ -142,9 +165,13 @@ def _unlike(rows: list[Row]) -> list[list[Row]]:
     that of an array, without the column that tells its parts. What has not ended is one of those
     that have.
     """
-    if len(rows) < 2 or rows[0]["told"] not in ("try", "both"):
+    if len(rows) < 2:
         return [rows]
-    over = [row for row in rows if row["outcome"] not in _OPEN or row["ended_ns"] is not None]
+    if any(row["told"] == "file" for row in rows):
+        return _by_file(rows)
+    if rows[0]["told"] not in ("try", "both"):
+        return [rows]
+    over = [row for row in rows if _over(row)]
     found = _ends(over)
     starts = {row["started_ns"] for row in over}
     at: dict[str | None, list[Row]] = {}
@@ -152,7 +179,7 @@ def _unlike(rows: list[Row]) -> list[list[Row]]:
         for row in several:
             at.setdefault(row["host"], several)
     for row in rows:
-        if row["outcome"] not in _OPEN or row["ended_ns"] is not None:
+        if _over(row):
             continue
         host = row["host"]
         like = at.get(host, at.get(None))
@@ -166,12 +193,79 @@ def _unlike(rows: list[Row]) -> list[list[Row]]:
     return found
 
 
+def _by_file(rows: list[Row]) -> list[list[Row]]:
+    """Put rows of different files together that tell of one run; one file's are several.
+
+    A row that is open is one of those that have ended, on the same host if both know it.
+    """
+    found: list[_Run] = []
+    rows = sorted(rows, key=lambda row: row["file"])
+    for over in (True, False):
+        at: dict[tuple[Any, ...], list[_Run]] = {}
+        for run in found:
+            at.setdefault(run.facts if over else run.host, []).append(run)
+        for _, several in itertools.groupby(
+            (row for row in rows if _over(row) is over), key=lambda row: row["file"]
+        ):
+            left = []
+            alike: dict[tuple[Any, ...], Iterator[_Run]] = {}
+            for row in several:
+                facts = _facts(row) if over else (row["host"],)
+                # One pass a file over runs that are alike: each takes one of its rows.
+                runs = alike.setdefault(facts, iter(at.get(facts, ())))
+                like = next((run for run in runs if run.free(row)), None)
+                if like is None:
+                    left.append((row, facts))
+                else:
+                    like.add(row)
+            new = []
+            for row, facts in left:
+                near = (run for run in found[:_TRIED] if run.free(row))
+                like = next((run for run in near if run.fits(facts, over=over)), None)
+                if like is None:
+                    new.append(_Run(facts if over else (), (row["host"],), row))
+                else:
+                    like.add(row)
+            for run in new:
+                at.setdefault(run.facts if over else run.host, []).append(run)
+            found += new
+    return [run.rows for run in found]
+
+
+class _Run:
+    """Rows of different files that tell of one run."""
+
+    def __init__(self, facts: tuple[Any, ...], host: tuple[Any, ...], row: Row) -> None:
+        self.facts, self.host = facts, host
+        self.rows: list[Row] = []
+        self._files: set[int] = set()
+        self.add(row)
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        if row["told"] == "file":
+            self._files.add(row["file"])
+
+    def free(self, row: Row) -> bool:
+        return row["file"] not in self._files
+
+    def fits(self, facts: tuple[Any, ...], *, over: bool) -> bool:
+        return not _differ(facts, self.facts if over else self.host)
+
+
+def _over(row: Row) -> bool:
+    return row["outcome"] not in _OPEN or row["ended_ns"] is not None
+
+
+def _facts(row: Row) -> tuple[Any, ...]:
+    return tuple(None if row[c] in _OPEN else row[c] for c in _TELLING)
+
+
 def _ends(rows: list[Row]) -> list[list[Row]]:
     """Put those together that tell nothing else; what one does not know is no difference."""
     same: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        facts = tuple(None if row[c] in _OPEN else row[c] for c in _TELLING)
-        same.setdefault(facts, []).append(row)
+        same.setdefault(_facts(row), []).append(row)
     known = [all(told[i] is not None for told in same) for i in range(len(_TELLING))]
     alike: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], list[Row]]]] = {}
     for told, several in same.items():
@@ -218,6 +312,8 @@ def _key(row: Row) -> tuple[Any, ...]:
     if row["outcome"] not in _OPEN:
         known = row["submitted_ns"] is not None
         return ("never", row["submitted_ns"], row["ended_ns"]) if known else ("row", row["row"])
+    if told == "file" and row["submitted_ns"] is None:
+        return "row", row["row"]
     return "waits", row["submitted_ns"]
 
 
@@ -226,14 +322,19 @@ def _earlier(kept: list[Row]) -> Iterator[tuple[int, bool]]:
     begun = {row["submitted_ns"] for row in kept if row["started_ns"] is not None}
     over = {row["submitted_ns"] for row in kept if row["outcome"] not in _OPEN}
     last = max((row["started_ns"] for row in kept if row["started_ns"] is not None), default=None)
+    files = {row["file"] for row in kept if row["started_ns"] is not None or _over(row)}
     for row in kept:
-        if row["told"] not in ("start", "run", "log") or row["outcome"] not in _OPEN:
-            continue
         start = row["started_ns"]
+        if row["told"] == "try" and start is None and row["attempt"] == 0 and len(kept) > 1:
+            yield row["row"], True  # Airflow before 2.10 counts what is queued as none
+        if row["told"] not in ("start", "run", "log", "file") or row["outcome"] not in _OPEN:
+            continue
         if start is None:
+            if row["told"] == "file" and row["file"] in files:
+                continue  # one file's rows are several
             if row["submitted_ns"] is not None and row["submitted_ns"] in begun | over:
                 yield row["row"], True
-        elif row["told"] != "start" and row["outcome"] == "running" and start < last:
+        elif row["told"] in ("run", "log") and row["outcome"] == "running" and start < last:
             # Begun anew without a word on its first run's end. HTCondor tells of a job whose input
             # is on its way when it was given a machine, and later when it began to run.
             yield row["row"], row["told"] == "run"

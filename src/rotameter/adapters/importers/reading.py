@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import hashlib
 import os
+import re
 import stat
 import tempfile
 from collections import Counter
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rotameter import plugins
+from rotameter.adapters.importers._copies import once
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN, InputFile, open_members
 from rotameter.adapters.importers.walking import Unread, files_below, matching
@@ -38,17 +39,18 @@ SURE = 0.5
 """From this certainty on an importer is asked to read."""
 _FILES_LIMIT = 200_000
 _PIPE_LIMIT_BYTES = 2 << 30
-_LOGS = frozenset(
-    "nextflow parsl wfformat slurm darshan dftracer otlp dask_report dask_stream chrome_trace "  # noqa: SIM905
-    "kineto nsys swf spm".split()
-)
-"""Formats whose files say which run they are of: two files with the same contents are one."""
-_MAYBE = frozenset({"snakemake", "table", "graphml", "execution_trace"})
-"""Formats of which two runs may have left the same contents: copies are said, and counted."""
 _PACKED = frozenset({".zst", ".tgz", ".tar", ".tbz2", ".txz", ".7z", ".lz4", ".rar", ".lzma"})
 """Files that are not unpacked in a folder, or not at all."""
-_OTHERWISE_PACKED = (b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"7z\xbc\xaf\x27\x1c", b"Rar!")
-"""First bytes of zstd, lz4, 7z and rar."""
+_OTHERWISE_PACKED = {
+    b"\x28\xb5\x2f\xfd": "zstd -d FILE",
+    b"\x04\x22\x4d\x18": "lz4 -d FILE",
+    b"7z\xbc\xaf\x27\x1c": "7z x FILE",
+    b"Rar!": "unrar x FILE",
+}
+"""First bytes of zstd, lz4, 7z and rar, and what unpacks them."""
+_OFFICE = "/[Content_Types].xml"
+"""First member of a spreadsheet (or document) of an office program, which is a zip archive."""
+_PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 _SHOWN = 5
 _OF_A_TABLE = {"map", "mapping", "columns", "table"}
 
@@ -167,7 +169,7 @@ def _read_files(
 ) -> list[InputError]:
     """Read file after file; a broken one costs an error, the others go on."""
     broken: list[InputError] = []
-    files = _once(importer.name, files, build)
+    files = once(importer.name, files, build)
     for done, file in enumerate(files):
         if progress is not None:
             progress(done, len(files))
@@ -183,48 +185,6 @@ def _read_files(
     if progress is not None:
         progress(len(files), len(files))
     return broken
-
-
-def _once(name: str, files: Sequence[InputFile], build: Builder) -> Sequence[InputFile]:
-    """Leave out copies of logs; of what does not say its run, only say that there are some."""
-    if len(files) < 2 or name not in _LOGS | _MAYBE:
-        return files
-    heads = Counter(map(_head, files))
-    seen: set[bytes] = set()
-    kept = []
-    for file in files:
-        head = _head(file)
-        mark = _digest(file) if head and heads[head] > 1 else None
-        if mark is None or mark not in seen:
-            kept.append(file)
-        if mark is not None:
-            seen.add(mark)
-    if len(kept) == len(files):
-        return files
-    copies = many(len(files) - len(kept), "file")
-    if name in _LOGS:
-        build.warn(f"copies of other files, with the same contents, are left out: {copies}")
-        return kept
-    build.warn(f"with the same contents as others, and counted, though perhaps copies: {copies}")
-    return files
-
-
-def _head(file: InputFile) -> bytes:
-    try:
-        return hashlib.sha256(file.head).digest() if file.head.strip() else b""
-    except InputError:  # said when it is read
-        return b""
-
-
-def _digest(file: InputFile) -> bytes | None:
-    found = hashlib.sha256()
-    try:
-        with file.open() as stream:
-            while part := stream.read(1 << 20):
-                found.update(part)
-    except InputError:
-        return None
-    return found.digest()
 
 
 def _expand(
@@ -363,10 +323,7 @@ def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -
         raise UnknownFormat(
             f"{file.name} is a tar archive", hint="name the archive itself, or unpack it"
         )
-    if any(file.head.startswith(mark) for mark in _OTHERWISE_PACKED):
-        raise UnknownFormat(
-            f"{file.name} is packed in a way that is not read here", hint="unpack it first"
-        )
+    _refuse_foreign(file)
     if guesses and guesses[0][1] == "table":
         # Its refusal shows the columns and how to name them.
         plugins.get("importers", "table")().read(file, Builder("table", "table"))
@@ -375,3 +332,23 @@ def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -
     raise UnknownFormat(
         f"{file.name}: no importer knows this file", hint=f"{hint} (see rotameter plugins)"
     )
+
+
+def _refuse_foreign(file: InputFile) -> None:
+    """Refuse what has another form than a log of any kind, with what to do."""
+    for mark, command in _OTHERWISE_PACKED.items():
+        if file.head.startswith(mark):
+            raise UnknownFormat(
+                f"{file.name} is packed in a way that is not read here",
+                hint=f"unpack it first: {command}",
+            )
+    if file.name.endswith(_OFFICE):
+        raise UnknownFormat(
+            f"{file.name.removesuffix(_OFFICE)} is a file of an office program",
+            hint="save its table as CSV",
+        )
+    if _PAGE.match(file.head):
+        raise UnknownFormat(
+            f"{file.name} is a web page (HTML) that no importer knows",
+            hint="give the files from which it was made (for Nextflow's report: the trace)",
+        )

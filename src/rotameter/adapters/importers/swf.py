@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.adapters.importers._swf_logs import labelled, told_apart
+from rotameter.adapters.importers._table_secrets import safe_name
 from rotameter.adapters.importers.building import Builder
 from rotameter.errors import BadInput
 from rotameter.units import many
@@ -46,6 +48,9 @@ class Importer:
 
     def __init__(self) -> None:
         self._partial = self._done = 0
+        self._sizes: list[int] = []  # of each log, in jobs
+        self._labels: list[str] = []
+        self._stems: dict[str, int] = {}
 
     def sniff(self, head: Head) -> float:
         """Look for ``;`` header lines and rows of 18 numbers."""
@@ -93,6 +98,10 @@ class Importer:
         parts.reverse()
         while parts:  # each goes when it is done
             self._jobs(parts.pop(), build, header)
+        stem = file.stem
+        number = self._stems[stem] = self._stems.get(stem, 0) + 1
+        self._labels.append(safe_name(stem if number == 1 else f"{stem}.{number}"))
+        self._sizes.append(self._done)
         if self._partial:
             build.warn(
                 f"{many(self._partial, 'job is a part', 'jobs are parts')} of one that was "
@@ -100,8 +109,30 @@ class Importer:
             )
 
     def finish(self, build: Builder) -> None:
-        """Say what the format cannot tell."""
+        """Tell the jobs of several logs apart; say what the format cannot tell."""
+        if len(self._sizes) > 1:
+            self._several(build)
         build.not_measured("dependencies and bytes: the format has none")
+
+    def _several(self, build: Builder) -> None:
+        """Count jobs of logs that overlap once; name others of equal numbers by their log."""
+        tasks = build.gathered("tasks")
+        if len(tasks) != sum(self._sizes):
+            return
+        keep, equal = told_apart(tasks, self._sizes, dated=not build.local)
+        if equal:
+            names = labelled(tasks["task_id"], self._labels, self._sizes)
+            build.replace("tasks", "task_id", names)
+            build.note("logs have jobs of the same numbers: each is named by its log and number")
+        again = len(keep) - int(keep.sum())
+        if again:
+            build.keep("tasks", keep)
+            build.merged += again
+            build.note(
+                "jobs that several logs have (the same number, submission and run time) are "
+                "counted once",
+                again,
+            )
 
     def _jobs(self, jobs: Floats, build: Builder, header: dict[str, str]) -> None:
         if not len(jobs):

@@ -29,7 +29,7 @@ from rotameter.adapters.importers._table_detect import (
 )
 from rotameter.adapters.importers._table_guard import mostly_ours, unguarded
 from rotameter.adapters.importers._table_mapping import known_mappings
-from rotameter.adapters.importers._table_native import ENRICH, NATIVE, READERS
+from rotameter.adapters.importers._table_native import ENRICH, NATIVE, READERS, SGE_READERS
 from rotameter.adapters.importers._table_pbs import PbsLog
 from rotameter.adapters.importers._table_rows import (
     Chunk,
@@ -39,6 +39,7 @@ from rotameter.adapters.importers._table_rows import (
     records_to_chunks,
 )
 from rotameter.adapters.importers._table_secrets import safe_name
+from rotameter.adapters.importers._table_slaves import Slaves
 from rotameter.adapters.importers._table_totals import NO_TASK, Totals
 from rotameter.adapters.importers._table_twice import APART, TWICE, Part, told_by, told_twice
 from rotameter.adapters.importers._table_values import Style
@@ -69,9 +70,10 @@ class Importer:
         self._seen: dict[str, tuple[str | None, int]] = {}
         self._pairs: dict[tuple[str | None, int], tuple[str | None, int]] = {}
         self._stems: dict[str, int] = {}
+        self._files = 0
         self._flags: list[Converter] = []
         self._parts: list[Part] = []  # of ``tasks``, in order
-        self._pbs = PbsLog()
+        self._pbs, self._slaves = PbsLog(), Slaves()
         self._out = 0
         self._other = False
         self._save: Path | None = None
@@ -86,6 +88,7 @@ class Importer:
     def read(self, file: InputFile, build: Builder, **options: Any) -> None:
         """Read one table."""
         settings = Settings.of(options)
+        self._files += 1
         shape = shape_of(file, settings)
         stem = file.stem
         self._stems[stem] = self._stems.get(stem, 0) + 1
@@ -107,6 +110,7 @@ class Importer:
         build.local = local and not zoned
         if any(one.relative for one in self._flags) and not zoned and not local:
             build.meta.setdefault("time_base", "relative_ns")
+        self._slaves.finish(build)
         self._once(build)
         if self._other:
             build.records_out = self._out
@@ -140,7 +144,7 @@ class Importer:
         build.once("deps")
         ends = np.cumsum([part.size for part in self._parts])
         self._parts = [
-            Part(int(keep[end - part.size : end].sum()), part.counted, part.told)
+            Part(int(keep[end - part.size : end].sum()), part.counted, part.told, part.file)
             for end, part in zip(ends.tolist(), self._parts, strict=True)
         ]
         build.merged += lost
@@ -201,7 +205,9 @@ class Importer:
             made = converter.convert(chunk)
             if totals is not None:
                 self._totals(totals, made.columns, chunk, made.wrong, after is None, build)
-            good += self._add(file, build, label, chunk, made, told)
+            # Seconds from some start say nothing of a run of another file.
+            sure = told or ("" if converter.relative else "file")
+            good += self._add(file, build, label, chunk, made, sure)
             rejected = rejected or next(iter(made.wrong.values()), "")
             first = after
         rejected = (arrays.finish() if arrays is not None else "") or rejected
@@ -233,6 +239,8 @@ class Importer:
             return records_to_chunks(json_records(file, reject))
         if shape.kind == "pbs":
             return records_to_chunks(self._pbs.read(file, build))
+        if shape.kind in SGE_READERS:
+            return records_to_chunks(SGE_READERS[shape.kind](file, build, self._slaves))
         if shape.kind in READERS:
             return records_to_chunks(READERS[shape.kind](file, build))
         return delimited(file, shape.delimiter or ",", reject, settings.columns, build.warn)
@@ -271,7 +279,8 @@ class Importer:
                 build.extend(table, kept)
                 if table == "tasks":
                     numbered = first.columns.keys() & {"attempt", "run_id"}
-                    self._parts.append(Part(len(keep), not numbered))
+                    told = "" if numbered or converter.relative else "file"
+                    self._parts.append(Part(len(keep), not numbered, told, self._files))
             first = after
         if build.records_in == before and table == "tasks":
             build.warn(redact(f"{file.name} has columns and no rows"))
@@ -319,8 +328,10 @@ class Importer:
         if made.features:
             columns["features"] = _features(made, keep, columns.get("features"))
         build.extend("tasks", columns)
-        told = told or ("both" if said is not None and "task_id" in made.columns else "")
-        self._parts.append(Part(len(keep), said is None, told))
+        if told in ("", "file"):
+            numbered = said is not None and "task_id" in made.columns
+            told = "both" if numbered else told
+        self._parts.append(Part(len(keep), said is None, told, self._files))
         if made.edges:
             pairs = [(n, up) for n, row in zip(names, keep, strict=True) for up in made.edges[row]]
             if pairs:
