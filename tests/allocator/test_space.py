@@ -172,3 +172,14 @@ def test_a_need_beyond_any_machine_asks_for_all_of_it(resource: Any) -> None:
     (made,) = advise(replace(work, resource=resource), most=1e12)
     assert made.request == 1e12 and made.kill_ratio == 1.0
     assert made.reason.endswith(f"no more than {resource.room} 1 TB")
+
+
+@BOTH
+def test_what_was_measured_of_one_that_ran_out_or_failed_is_needed(name: str) -> None:
+    peak, _, _, granted, _ = COLUMNS[name]
+    out = {**dead(name, 1.0), granted: None, peak: 60 * GB}
+    made = advised(name, [*runs(name, [20.0] * 9, None), out])
+    assert (made.killed, made.killed_with) == (1, 60 * GB) and made.request >= 66 * GB
+    failed = {**out, "error": "ValueError: no"}
+    made = advised(name, [*runs(name, [20.0] * 9, None), failed])
+    assert made.killed == 0 and made.request == pytest.approx(66 * GB)
