@@ -58,7 +58,10 @@ def test_snakemake_reads_its_profile(tmp_path: Path) -> None:
     assert [eval(ladder, {"min": min}, {"attempt": a}) for a in (1, 2, 3, 4)] == [
         2000, 4000, 8000, 8000]  # fmt: skip
     assert set(found["set-resources"]) == {"load", ODD}
-    assert yaml.safe_load(write("snakemake", ADVICE[2:], MOST)) in (None, {})
+    assert yaml.safe_load(write("snakemake", ADVICE[2:], MOST)) == {}
+    # Nor is one of a group alone that it cannot name.
+    odd = Advice("a:b", 9, 1e9, 1e9, None, 2e9, (4e9,), 0.0, (0.0, 0.3), None)
+    assert yaml.safe_load(write("snakemake", [odd], MOST)) == {}
 
 
 def test_kubernetes_asks_for_what_it_limits() -> None:
