@@ -84,6 +84,17 @@ def test_workers_hold_the_largest_request_below_where_they_spill() -> None:
     assert json.dumps(ODD)
 
 
+@pytest.mark.parametrize("target", ["jobqueue", "dask-kubernetes"])
+def test_a_worker_cut_to_its_machine_is_told_of_where_it_would_spill(target: str) -> None:
+    (said,) = left_out(target, ADVICE[:1], 2.5e9)
+    assert "a worker has 2.5 GB" in said and "2 GB for load and 200 MiB of its own are 88%" in said
+    assert "(3.16 GB is enough)" in said and f"# {said}" in write(target, ADVICE[:1], 2.5e9)
+    for enough in (3.16e9, 64e9, None):
+        assert left_out(target, ADVICE[:1], enough) == []
+        assert "spills" not in write(target, ADVICE[:1], enough)
+    assert left_out("slurm", ADVICE[:1], 2.1e9) == []
+
+
 def test_nothing_is_limited_where_no_machine_is_known() -> None:
     text = write("nextflow", ADVICE, None)
     assert "resourceLimits =" not in text and "[1908.MB, 3815.MB, 7630.MB]" in text
