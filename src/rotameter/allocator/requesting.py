@@ -175,6 +175,8 @@ def _keep(seen: Evidence, sizes: Floats, resource: Resource) -> str:
     """Say why nothing can be advised; empty where something can."""
     if not len(seen.needs):
         return f"no completed run has a known {resource.shown}"
+    if not resource.floor and not (seen.needs.any() or seen.least or len(seen.died)):
+        return "no run used any"
     if len(seen.needs) < FEWEST:
         return f"fewer than {FEWEST} runs"
     if seen.at_most.all():
