@@ -318,3 +318,41 @@ def test_a_lower_bound_of_a_completed_run_is_exceeded() -> None:
     (made,) = advise(from_trace(Trace.from_tables({"tasks": rows})))
     assert made.request == pytest.approx(3.3e9) and made.runs == 6
     assert "a run used at least 3 GB" in made.reason
+
+
+def recorded(rows: list[dict[str, Any]], **more: Any) -> Any:
+    """Advise on rows of a trace: 2 GB of 16 GB asked for, and completed, where nothing is said."""
+    plain = {"group": "g", "outcome": "ok", "wall_s": 600.0, "peak_memory_bytes": 2 * 10**9,
+             "requested_memory_bytes": 16 * 10**9, "peak_memory_kind": "sampled"}  # fmt: skip
+    made = [{**plain, **row, "task_id": str(k)} for k, row in enumerate(rows)]
+    (advice,) = advise(from_trace(Trace.from_tables({"tasks": made})), **more)
+    return advice
+
+
+@pytest.mark.parametrize(
+    "outcome", ["timeout", "preempted", "worker_lost", "running", "cancelled", "failed"]
+)
+def test_what_a_run_used_that_did_not_complete_is_needed_at_least(outcome: str) -> None:
+    cut = {"outcome": outcome, "peak_memory_bytes": 15 * 10**9}
+    made = recorded([{}] * 10 + [cut])
+    assert made.request == pytest.approx(16.5 * GB) and made.runs == 10
+    assert "a run used at least 15 GB" in made.reason
+    assert recorded([{}] * 10 + [{**cut, "peak_memory_kind": "upper_bound"}]).request < 3 * GB
+
+
+def test_of_many_runs_a_lower_bound_may_be_left_to_a_retry() -> None:
+    cut = {"outcome": "timeout", "peak_memory_bytes": 15 * 10**9}
+    made = recorded([{}] * 300 + [cut])
+    assert made.request == pytest.approx(2.2 * GB) and made.retries[-1] >= 16.5 * GB
+    assert made.kill_ratio == pytest.approx(1 / 301)
+    assert "used at least 15 GB, and runs again with more" in made.reason
+    assert recorded([{}] * 300 + [cut], max_kill=0.0).request == pytest.approx(16.5 * GB)
+    assert recorded([{}] * 300 + [cut] * 4).request == pytest.approx(16.5 * GB)
+
+
+def test_the_peak_of_a_killed_run_counts_where_no_request_is_known() -> None:
+    rows: list[dict[str, Any]] = [{}] * 10 + [{"outcome": "oom", "peak_memory_bytes": 15 * 10**9}]
+    made = recorded([{**row, "requested_memory_bytes": None} for row in rows])
+    assert (made.killed, made.killed_with) == (1, 15 * GB) and made.request >= 16.5 * GB
+    # What it was granted counts where that is more.
+    assert recorded(rows).killed_with == 16 * GB

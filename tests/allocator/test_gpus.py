@@ -45,6 +45,9 @@ def test_none_is_asked_for_where_none_was_used() -> None:
     [
         (runs([0.0] * 5 + [50.0]), "it uses them"),
         (runs([None] * 6, gpu_peak_bytes=10**9), "it uses them"),
+        # Without a GPU these would fail, however little they compute on it.
+        (runs([0.9] * 6), "it uses them"),
+        (runs([0.0] * 6, gpu_peak_bytes=4 * 10**9), "it uses them"),
         (runs([0.0] * 2), "fewer than 3 runs"),
         (runs([None] * 6), "no run has a reading of its GPU"),
         (runs([math.inf] * 6), "it uses them"),
@@ -60,9 +63,9 @@ def test_what_is_not_clear_is_kept_and_is_no_finding(rows: list[dict[str, Any]],
     "rows",
     [
         runs([0.0] * 6),
-        runs([0.9] * 6),
         runs([0.0, None, None]),
         runs([None] * 6, gpu_peak_bytes=0),
+        runs([0.0] * 6, gpu_peak_bytes=4 * 10**8),
         runs([0.0] * 6, outcome="failed"),
         runs([0.0] * 6, granted_gpus=4.0),
         runs([0.0] * 6, 0.25),

@@ -107,8 +107,9 @@ def test_bounds_are_no_needs(name: str) -> None:
 @BOTH
 def test_nothing_used_is_a_use(name: str) -> None:
     made = advised(name, runs(name, [0.0] * 9))
-    assert (made.most, made.request) == (0, RESOURCES[name].floor)
-    assert advised(name, runs(name, [0.0] * 9), floor=0.0).request == 0
+    # A request for none of a GPU's memory means nothing.
+    assert (made.most, made.request) == (0, DISK.floor if name == "disk" else None)
+    assert advised(name, runs(name, [0.0] * 9), floor=0.0).request == (0 if made.request else None)
     # Half used nothing: growth from nothing is no infinite one.
     grown = advised(name, runs(name, [0.0] * 10 + [2.0] * 10))
     assert grown.request == pytest.approx(2 * 1.1 * 1.5 * GB)
@@ -172,3 +173,21 @@ def test_a_need_beyond_any_machine_asks_for_all_of_it(resource: Any) -> None:
     (made,) = advise(replace(work, resource=resource), most=1e12)
     assert made.request == 1e12 and made.kill_ratio == 1.0
     assert made.reason.endswith(f"no more than {resource.room} 1 TB")
+
+
+@BOTH
+def test_what_was_measured_of_one_that_ran_out_or_failed_is_needed(name: str) -> None:
+    peak, _, _, granted, _ = COLUMNS[name]
+    out = {**dead(name, 1.0), granted: None, peak: 60 * GB}
+    made = advised(name, [*runs(name, [20.0] * 9, None), out])
+    assert (made.killed, made.killed_with) == (1, 60 * GB) and made.request >= 66 * GB
+    failed = {**out, "error": "ValueError: no"}
+    made = advised(name, [*runs(name, [20.0] * 9, None), failed])
+    assert made.killed == 0 and made.request == pytest.approx(66 * GB)
+
+
+def test_no_gpu_memory_is_asked_for_by_none() -> None:
+    made = advised("gpu_memory", runs("gpu_memory", [0.0] * 9, None))
+    assert (made.request, made.keep, made.kill_interval) == (None, "no run used any", None)
+    assert advised("disk", runs("disk", [0.0] * 9)).request == DISK.floor
+    assert (advised("gpu_memory", runs("gpu_memory", [0.0] * 8 + [1.0])).request or 0) > 0

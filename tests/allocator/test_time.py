@@ -121,7 +121,7 @@ def test_what_was_taken_away_would_have_taken_longer() -> None:
     gone = runs(1, 8 * DAY, outcome="preempted", requested_wall_s=14 * DAY)
     made = advised([*runs(8, 5 * DAY, requested_wall_s=14 * DAY), *gone])
     assert made.request == 10 * DAY
-    assert "pre-empted or lost had taken 8 d by then" in made.reason
+    assert "did not complete had taken 8 d by then" in made.reason
     done = run("preempted0", 5 * DAY, attempt=2, requested_wall_s=14 * DAY)
     made = advised([*runs(8, 5 * DAY, requested_wall_s=14 * DAY), *gone, done])
     assert made.request == pytest.approx(6.25 * DAY)
@@ -206,3 +206,10 @@ def test_those_that_ran_longest_come_first() -> None:
     rows = [{**one, "task_id": str(k)} for k, one in enumerate(rows)]
     trace = Trace.from_tables({"tasks": rows})
     assert [one.group for one in advise(time_from_trace(trace))] == ["slow", "g"]
+
+
+@pytest.mark.parametrize("outcome", ["running", "oom"])
+def test_one_that_still_runs_or_died_of_memory_takes_longer(outcome: str) -> None:
+    made = advised([*runs(8), *runs(1, 8 * HOUR, outcome=outcome)])
+    assert made.request == 10 * HOUR
+    assert "an attempt that did not complete had taken 8 h by then" in made.reason

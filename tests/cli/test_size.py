@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -300,3 +304,33 @@ def test_tasks_from_the_cache_of_nextflow_are_sized(tmp_path: Path) -> None:
     group = sized(small(tmp_path, head + rows, "trace.txt"))
     assert group["runs"] == 6 and group["request_bytes"] is not None
     assert group["used_gbh"] is None
+
+
+@pytest.mark.parametrize(("pack", "ending"), [(gzip.compress, "gz"), (bz2.compress, "bz2")])
+def test_a_table_may_be_packed(tmp_path: Path, pack: Any, ending: str) -> None:
+    plain = Path(table(tmp_path))
+    packed = tmp_path / f"tasks.csv.{ending}"
+    packed.write_bytes(pack(plain.read_bytes()))
+    made = call(str(packed), "--resource", "memory", "--resource", "time").stdout
+    wanted = call(str(plain), "--resource", "memory", "--resource", "time").stdout
+    assert made == wanted.replace("tasks.csv", packed.name)
+    packed.write_bytes(pack(plain.read_bytes())[:40])
+    with pytest.raises(BadInput):
+        call(str(packed))
+
+
+def test_a_table_may_be_piped_in(tmp_path: Path) -> None:
+    plain = Path(table(tmp_path, more="load,x,many,5,1,8000\n"))
+    command = [sys.executable, "-m", "rotameter", "size", "-", "--resource", "all"]
+    made = subprocess.run(command, input=plain.read_bytes(), capture_output=True, check=True)
+    text = made.stdout.decode()
+    assert text.startswith("-: 30 tasks") and "load" in text and "wall time" in text
+    assert b"warning: -: 1 row left out" in made.stderr
+    with plain.open("rb") as file:
+        again = subprocess.run(command, stdin=file, capture_output=True, check=True)
+    assert again.stdout == made.stdout
+    log = b"task_id,group,wall_s,peak_memory_bytes,outcome\n" + b"".join(
+        b"%d,g,60,1000000000,ok\n" % k for k in range(9)
+    )
+    traced = subprocess.run(command, input=log, capture_output=True, check=True)
+    assert traced.stdout.startswith(b"-: 9 tasks")

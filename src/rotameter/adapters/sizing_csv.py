@@ -4,7 +4,7 @@ Columns: ``task_type``, ``mem_mb`` (10⁶ bytes) and ``time_s``; also ``seq``, `
 ``req_mem_mb``, ``disk_mb`` and ``req_disk_mb`` (10⁶ bytes too), and ``ttf_0.05`` to ``ttf_1.00``:
 the part of the run after which use of memory first reached that part of its peak. Rows are in
 order of completion. Fields are parted by commas, semicolons, tabs or bars; a value may name its
-unit (``2 GB``, ``5 min``).
+unit (``2 GB``, ``5 min``). A table may be packed (gz, bz2, xz, or alone in a zip).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.adapters.importers.inputs import InputFile, open_members
 from rotameter.allocator.resources import DISK, MEMORY, Resource
 from rotameter.allocator.workload import Workload, near_limit
 from rotameter.errors import BadInput
@@ -36,7 +37,6 @@ NEEDED = ("task_type", "mem_mb", "time_s")
 MB = 1e6
 
 _DELIMITERS = ",;\t|"
-_HEAD = 65536
 _MOST_BYTES, _MOST_S = 1e18, 1e11
 """An exabyte and three thousand years: more is no reading of one task."""
 _COMMA = re.compile(r"[+-]?\d+,(\d+)")
@@ -47,9 +47,19 @@ def is_sizing(path: str | Path) -> bool:
     place = Path(path)
     if not place.is_file():
         return False
-    with place.open("rb") as file:
-        names = _head(file.readline(_HEAD).decode("utf-8-sig", errors="replace"))[1]
+    try:
+        first = _unpacked(place).head.partition(b"\n")[0]
+    except BadInput:
+        return False
+    names = _head(first.decode("utf-8-sig", errors="replace"))[1]
     return "task_type" in names and bool({"mem_mb", "time_s"} & set(names))
+
+
+def _unpacked(path: Path) -> InputFile:
+    files = open_members(path)
+    if len(files) != 1:
+        raise BadInput(f"{path} holds {len(files):,} files", hint="name one of them, unpacked")
+    return files[0]
 
 
 def _head(line: str) -> tuple[str, list[str]]:
@@ -99,6 +109,7 @@ def read_sizing(
     *,
     warn: Callable[[str], None] | None = None,
     resource: Resource = MEMORY,
+    shown: str | None = None,
 ) -> Workload:
     """Read a table.
 
@@ -111,6 +122,8 @@ def read_sizing(
         Is told of rows that cannot be used: how many, and one of them.
     resource : Resource
         Memory or disk.
+    shown : str, optional
+        What messages call the table, where that is not its path.
 
     Returns
     -------
@@ -122,7 +135,8 @@ def read_sizing(
         If columns are missing, or no row has a group, a positive use and a positive time; of disk,
         if no row has a use of it.
     """
-    text = Path(path).read_bytes().decode("utf-8-sig", errors="replace")
+    text = _unpacked(Path(path)).read_bytes().decode("utf-8-sig", errors="replace")
+    path = path if shown is None else shown
     delimiter, names = _head(text.partition("\n")[0].rstrip("\r"))
     missing = [name for name in NEEDED if name not in names]
     if missing:

@@ -81,7 +81,7 @@ def advise(
                 asked=work.asked[rows],
                 lacked=np.array(lacked.get(code, ()), dtype=np.float64),
                 died=np.array(died.get(code, ()), dtype=np.float64),
-                least=max(least.get(code, ()), default=0.0),
+                bounds=np.array(least.get(code, ()), dtype=np.float64),
                 begun=None if work.begun is None else work.begun[rows],
             )
             made.append(_of_group(work, code, rows, seen, terms))

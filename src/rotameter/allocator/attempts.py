@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
     from rotameter.profiler.view import View
 
-__all__ = ["Use", "workload_of"]
+__all__ = ["Use", "cut_short", "workload_of"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +120,22 @@ def workload_of(trace: Trace, seen: View, use: Use, name: str = "") -> Workload:
         row=rows,
         begun=np.where(earlier[rows], -np.inf, _begun(seen)[rows]),
     )
+
+
+def cut_short(seen: View, peak: Floats, kinds: NDArray[Any]) -> Mask:
+    """Say which attempts did not complete, and needed at least the peak that was seen until then.
+
+    Parameters
+    ----------
+    seen : View
+    peak : ndarray of float64
+        NaN = unknown.
+    kinds : ndarray of str
+        How each peak was obtained; an upper bound is no lower one.
+    """
+    ended = seen.outcome_in("ok", "cached", None, "unknown")
+    made: Mask = ~ended & (peak > 0) & ~np.isin(kinds, ("upper_bound", "missing"))
+    return made
 
 
 def _usable(trace: Trace, seen: View, use: Use) -> tuple[Codes, Mask, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,8 +75,8 @@ class Evidence:
         What was not enough for each run whose need was never seen, NaN = unknown.
     died : ndarray of float64
         What each attempt had that ran out of it, NaN = unknown.
-    least : float
-        The largest peak of completed runs that is a lower bound; 0: there is none.
+    bounds : ndarray of float64
+        Peaks that are lower bounds: measured in part, or in a run that did not complete.
     begun : ndarray of float64, optional
         When each of the completed runs started; NaN = unknown.
     """
@@ -86,7 +86,7 @@ class Evidence:
     asked: Floats
     lacked: Floats
     died: Floats
-    least: float = 0.0
+    bounds: Floats = field(default_factory=lambda: np.zeros(0))
     begun: Floats | None = None
 
     def chance(self, request: float) -> Chance:
@@ -105,11 +105,18 @@ class Evidence:
         """
         over = self.needs > request
         lacking = self.lacked >= request
+        # A run of a lower bound tells only of a request that is below it.
+        below = int((self.bounds > request).sum())
         return Chance(
-            runs=len(self.needs) + len(self.lacked),
-            sure=int((over & ~self.at_most).sum()) + int(lacking.sum()),
+            runs=len(self.needs) + len(self.lacked) + below,
+            sure=int((over & ~self.at_most).sum()) + int(lacking.sum()) + below,
             unsure=int((over & self.at_most).sum()) + int((~lacking).sum()),
         )
+
+    @property
+    def least(self) -> float:
+        """The largest peak that is a lower bound; 0: there is none."""
+        return float(self.bounds.max(initial=0.0))
 
     @property
     def typical_asked(self) -> float | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rotameter.allocator.advised import Advice
 from rotameter.allocator.resources import GPUS
-from rotameter.profiler.gpu_use import FEW, USED_RATIO
+from rotameter.profiler.gpu_use import FEW
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _of_group(work: Workload, code: int, rows: Codes) -> Advice:
 
 def _keep(known: Floats, runs: int) -> str:
     """Say why the GPUs are kept; empty where none should be asked for."""
-    if (known > USED_RATIO).any():
+    if (known > 0).any():
         return "it uses them"
     if not known.size:
         return "no run has a reading of its GPU"
@@ -95,6 +95,6 @@ def _why(known: Floats, runs: int, keep: str) -> str:
         of = f"; of {many(unknown, 'more run')} it is not known" if unknown else ""
         return f"none of {many(known.size, 'run')} used the GPUs that it held{of}"
     said = f"keep, because {keep} ({many(runs, 'run')})"
-    if not (known > USED_RATIO).any():
+    if not (known > 0).any():
         return said
     return f"{said}; busy were {GPUS.text(float(known.max()))} at most on average"

@@ -48,7 +48,8 @@ class Basis:
     asked : float
         What the completed runs asked for (the middle one); 0: not known.
     least : float
-        The largest peak of completed runs that is a lower bound; 0: there is none.
+        The largest peak that is a lower bound: measured in part, or in a run that did not
+        complete; 0: there is none.
     resource : Resource
         What is asked for, in whose unit all amounts are.
     """
@@ -175,8 +176,10 @@ def _base(basis: Basis, *, added: bool = True) -> str:
 
 def _least(basis: Basis) -> str:
     if basis.resource is TIME:
-        return f"an attempt that was pre-empted or lost had taken {TIME.text(basis.least)} by then"
-    return f"a run used at least {basis.resource.text(basis.least)}"
+        said = f"an attempt that did not complete had taken {TIME.text(basis.least)} by then"
+    else:
+        said = f"a run used at least {basis.resource.text(basis.least)}"
+    return said if basis.least <= basis.request else f"{said}, and runs again with more"
 
 
 def _bounds(basis: Basis) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rotameter.allocator.attempts import Use, workload_of
+from rotameter.allocator.attempts import Use, cut_short, workload_of
 from rotameter.allocator.resources import MEMORY
 from rotameter.allocator.workload import near_limit
 
@@ -21,7 +21,8 @@ __all__ = ["from_trace", "of_unknown_state"]
 def from_trace(trace: Trace, name: str = "") -> Workload:
     """Take the completed tasks of a trace whose peak memory and duration are known.
 
-    A peak that is a lower bound only (killed for memory) is no need; tasks are in the order in
+    A peak that is a lower bound only is no need, but no request should be below it: that of a run
+    that was killed for memory, or did not complete for another reason. Tasks are in the order in
     which they ended, else as recorded, those that came from the cache of an earlier run first.
     Where an input records no state at all, what has a peak and a duration counts as completed.
 
@@ -41,7 +42,9 @@ def from_trace(trace: Trace, name: str = "") -> Workload:
     peak, asked = seen.number("peak_memory_bytes"), seen.number("requested_memory_bytes")
     lower = seen.peak_kinds == "lower_bound"
     granted = np.fmax(seen.number("granted_memory_bytes"), asked)
-    had = np.fmax(granted, np.where(lower, peak, np.nan))
+    dead, cut = seen.outcome_in("oom"), cut_short(seen, peak, seen.peak_kinds)
+    # Of one that was killed for memory, what was measured was not enough either.
+    had = np.fmax(granted, np.where(lower | (dead & cut), peak, np.nan))
     use = Use(
         resource=MEMORY,
         what="a peak and a duration",
@@ -51,9 +54,9 @@ def from_trace(trace: Trace, name: str = "") -> Workload:
         fit=_fit(seen),
         kinds=seen.peak_kinds,
         at_most=near_limit(peak, asked) | (seen.peak_kinds == "upper_bound"),
-        dead=seen.outcome_in("oom"),
+        dead=dead,
         had=np.where(had > 0, had, np.nan),
-        least=seen.ok & (peak > 0) & lower,
+        least=(seen.ok & (peak > 0) & lower) | (cut & ~dead),
     )
     return workload_of(trace, seen, use, name)
 

@@ -52,7 +52,7 @@ def gpus_from_trace(trace: Trace, name: str = "") -> Workload:
     busy_s = seen.number("gpu_s")[rows]
     with np.errstate(invalid="ignore", divide="ignore"):
         busy = np.where(np.isfinite(busy_s) & (wall > 0), busy_s / wall, np.nan)
-    opened = used & np.isnan(busy)
+    opened = used & ~(busy > 0)
     need = np.where(used, np.where(opened, asked, busy), 0.0)
     return Workload(
         name=name,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.allocator.attempts import Use, workload_of
+from rotameter.allocator.attempts import Use, cut_short, workload_of
 from rotameter.allocator.resources import DISK, GPU_MEMORY, Resource
 from rotameter.allocator.workload import near_limit
 from rotameter.profiler import ran_out
@@ -101,7 +101,11 @@ def _peaks(trace: Trace, columns: _Columns, name: str) -> Workload:
     asked = np.where(asked > 0, asked, np.nan)
     kinds = _kinds(seen, columns.kind)
     lower = kinds == "lower_bound"
-    had = np.fmax(np.fmax(seen.number(columns.granted), asked), np.where(lower, peak, np.nan))
+    dead = ran_out.out_of(seen, columns.error) & ~seen.ok
+    cut = cut_short(seen, peak, kinds)
+    # What was measured of one that ran out was not enough either.
+    seen_with = np.where(lower | (dead & cut), peak, np.nan)
+    had = np.fmax(np.fmax(seen.number(columns.granted), asked), seen_with)
     use = Use(
         resource=columns.resource,
         what="a peak and a duration",
@@ -111,9 +115,9 @@ def _peaks(trace: Trace, columns: _Columns, name: str) -> Workload:
         fit=(peak >= 0) & (seen.wall > 0) & ~np.isin(kinds, _BOUNDS),
         kinds=kinds,
         at_most=near_limit(peak, asked) | (kinds == "upper_bound"),
-        dead=ran_out.out_of(seen, columns.error) & ~seen.ok,
+        dead=dead,
         had=np.where(had > 0, had, np.nan),
-        least=seen.ok & (peak > 0) & lower,
+        least=(seen.ok & (peak > 0) & lower) | (cut & ~dead),
     )
     return workload_of(trace, seen, use, name)
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["as_time", "time_from_trace"]
 
-_CUT_SHORT = ("preempted", "worker_lost")
-"""Outcomes that end an attempt whatever it does: it would have taken longer than it had."""
+_CUT_SHORT = ("preempted", "worker_lost", "oom", "running")
+"""Attempts that would have taken longer than they had: they were ended, or have not ended yet."""
 
 
 def time_from_trace(trace: Trace, name: str = "") -> Workload:

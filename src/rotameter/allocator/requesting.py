@@ -58,7 +58,9 @@ def basis_of(
     died = seen.most_died
     counted = 0 if kinds is None else int((kinds == "upper_bound").sum())
     growth = _growth(seen)
+    bounds = seen.bounds * (1 + terms.headroom)
     base = added = most = 0.0
+    least = float(bounds.max(initial=0.0))
     over = aside = 0
     counts_bound = False
     if len(seen.needs):
@@ -67,13 +69,15 @@ def basis_of(
         spare = math.floor(terms.max_kill * (len(seen.needs) + len(seen.lacked)))
         order = np.argsort(wanted, kind="stable")
         spare = min(max(0, spare - len(seen.lacked)), len(order) - 1)
-        pick = order[-1 - spare]
+        # So many runs may exceed the request, whether all of their need was seen or a part.
+        limit = np.sort(np.concatenate([wanted, bounds]))[-1 - spare]
+        pick = order[max(0, int((wanted <= limit).sum()) - 1)]
+        least = float(bounds[bounds <= limit].max(initial=0.0))
         base, added, most = float(seen.needs[pick]), float(wanted[pick]), float(wanted.max())
         more = seen.needs > base
         over, aside = int((more & (wanted > added)).sum()), int((more & (wanted <= added)).sum())
         counts_bound = bool(seen.at_most[pick])
     # What was not enough once is not advised, nor is anything after it that is no more than that.
-    least = seen.least * (1 + terms.headroom)
     if died is not None:
         least = max(least, died * (1 + max(terms.headroom, _MORE)))
     plain = max(added, least)
@@ -94,7 +98,7 @@ def basis_of(
         unsure=int((~(seen.lacked >= request)).sum()),
         floor=terms.floor if plain < terms.floor else 0.0,
         request=request,
-        top=max(most, least),
+        top=max(most, least, float(bounds.max(initial=0.0))),
         most=terms.most,
         asked=seen.typical_asked or 0.0,
         keep=_keep(seen, sizes, resource),
@@ -171,6 +175,8 @@ def _keep(seen: Evidence, sizes: Floats, resource: Resource) -> str:
     """Say why nothing can be advised; empty where something can."""
     if not len(seen.needs):
         return f"no completed run has a known {resource.shown}"
+    if not resource.floor and not (seen.needs.any() or seen.least or len(seen.died)):
+        return "no run used any"
     if len(seen.needs) < FEWEST:
         return f"fewer than {FEWEST} runs"
     if seen.at_most.all():

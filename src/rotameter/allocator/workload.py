@@ -63,7 +63,8 @@ class Workload:
         Tasks of an earlier run, taken from a cache: what they needed is known, this run held
         nothing for them.
     least : tuple of (int, float)
-        (group, peak) of each completed task whose peak is a lower bound.
+        (group, peak) of each attempt whose peak is a lower bound: measured in part, or in a run
+        that did not complete.
     notes : tuple of str
         What was taken for granted.
     resource : Resource

@@ -18,7 +18,9 @@ from rotameter.errors import RotameterError, UsageError
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
 
-__all__ = ["Given", "RecoveredInput", "echo_json", "input_options", "load", "short_name"]
+__all__ = [
+    "Given", "RecoveredInput", "echo_json", "input_options", "load", "short_name", "standard_input"
+]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 _BAR_FROM = 20
@@ -148,7 +150,7 @@ def load(path: str | Sequence[str], given: Given) -> Trace:
     """Open a trace or import what is there, and say on stderr what was lost in it."""
     from rotameter import api
 
-    path = _standard_input(path)
+    path = standard_input(path)
     with warnings.catch_warnings(), _bar() as progress:
         warnings.simplefilter("ignore")
         trace = api.open(
@@ -170,7 +172,7 @@ def load(path: str | Sequence[str], given: Given) -> Trace:
     return trace
 
 
-def _standard_input(path: str | Sequence[str]) -> str | Sequence[str]:
+def standard_input(path: str | Sequence[str]) -> str | Sequence[str]:
     """Take ``-`` for what is piped in."""
     if path != "-" and (isinstance(path, str) or "-" not in path):
         return path

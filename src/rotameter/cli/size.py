@@ -194,5 +194,5 @@ def _share(text: str | None, option: str) -> float | None:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1:
-        raise UsageError(f"{option} {text}: no share", hint="such as 1% or 0.01")
+        raise UsageError(f"{option} {text}: no share of 0 to 100%", hint="such as 1% or 0.01")
     return value

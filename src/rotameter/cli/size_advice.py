@@ -74,9 +74,9 @@ def advice_words(
         if len(works) > 1:
             raise UsageError("--for takes one input", hint="run it once for each")
         advice = [one for _, found in made[0] for one in found]
-        for word in left_out(target, advice):
-            click.echo(f"warning: {word}", err=True)
         most = asked.limits.most
+        for word in left_out(target, advice, most["memory"]):
+            click.echo(f"warning: {word}", err=True)
         return write(target, advice, most["memory"], most["time"], disk_bytes=most["disk"])
     # The last line of a file's blocks names --for, once, where there is something to write.
     return "\n\n".join(

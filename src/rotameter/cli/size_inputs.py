@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from rotameter.cli._common import Given, RecoveredInput, load
+from rotameter.cli._common import Given, RecoveredInput, load, standard_input
 from rotameter.errors import BadInput, UsageError
 from rotameter.units import many
 
@@ -27,6 +27,8 @@ _OPTIONS = {
     "disk": ("--node-disk", _MACHINE),
     "gpu_memory": ("--node-gpu-memory", "leave it out, or give what the largest GPU has"),
 }
+
+_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/")
 
 _RARE = ("disk", "gpu_memory", "gpus")
 """Few inputs tell of them: where all is asked for, nothing is said of it."""
@@ -96,12 +98,14 @@ def workloads(
 
     found: list[Workload] = []
     failed: list[tuple[str, BadInput]] = []
-    table = given.format is None and not given.options and is_sizing(path)
-    trace = None if table else load(path, given)
+    place = _place(path)
+    table = given.format is None and not given.options and is_sizing(place)
+    trace = None if table else load(place, given)
     for name in wanted:
         try:
             if trace is None:
-                found.append(_of_table(path, rows, name, given, first=not found and not failed))
+                first = not found and not failed
+                found.append(_of_table(path, place, rows, name, given, first=first))
             else:
                 found.append(_of_trace(path, trace, rows, name, trial=trial))
         except BadInput as error:
@@ -118,7 +122,19 @@ def workloads(
     return found
 
 
-def _of_table(path: str, rows: int | None, name: str, given: Given, *, first: bool) -> Workload:
+def _place(path: str) -> str:
+    """Give where an input lies that is read more than once: what is piped in is kept in a file."""
+    if path != "-" and not path.startswith(_PIPES):
+        return path
+    from rotameter.adapters.importers.reading import seekable
+
+    place = Path(str(standard_input(path)))
+    return str(seekable(place)) if place.exists() and not place.is_dir() else path
+
+
+def _of_table(
+    path: str, place: str, rows: int | None, name: str, given: Given, *, first: bool
+) -> Workload:
     """Take a resource from a table of tasks; what is wrong with its rows is said once."""
     from rotameter.adapters.sizing_csv import read_sizing
     from rotameter.allocator.recorded_time import as_time
@@ -130,9 +146,9 @@ def _of_table(path: str, rows: int | None, name: str, given: Given, *, first: bo
 
     if name in ("memory", "time", "disk"):
         resource = DISK if name == "disk" else MEMORY
-        work = read_sizing(path, rows, warn=warn, resource=resource)
+        work = read_sizing(place, rows, warn=warn, resource=resource, shown=path)
         return as_time(work) if name == "time" else work
-    read_sizing(path, rows, warn=warn)
+    read_sizing(place, rows, warn=warn, shown=path)
     if name == "cores":
         raise BadInput(
             f"{path}: a table of task_type, mem_mb and time_s does not say how many cores were "

@@ -188,7 +188,7 @@ def _trial_line(one: Trial) -> str:
     unit = {"gbh": "GB·h"}.get(one.unit, one.unit)
     return (
         f"  {_short(one.allocator, 27):28}{_MODES[one.mode]:13}{one.awe:7.1%}"
-        f"{format_number(one.waste, 3) + ' ' + unit:>14}"
+        f" {format_number(one.waste, 3) + ' ' + unit:>13}"
         f"{one.retries_per_task:>9.3f}{format_seconds(one.makespan_s):>14}"
     )
 

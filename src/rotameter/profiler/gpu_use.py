@@ -10,10 +10,10 @@ import numpy as np
 if TYPE_CHECKING:
     from rotameter.profiler.view import Floats, Mask, View
 
-__all__ = ["FEW", "USED_RATIO", "GpuUse", "gpu_use"]
+__all__ = ["CONTEXT_BYTES", "FEW", "GpuUse", "gpu_use"]
 
-USED_RATIO = 0.01
-"""A task that computed on its GPU for less of its time than this opened it at most."""
+CONTEXT_BYTES = 600 * 10**6
+"""A process that only opened a GPU holds no more than this there; more was put there to be used."""
 
 FEW = 3
 """Fewer tasks of a group tell nothing of the others."""
@@ -28,7 +28,8 @@ class GpuUse:
     held : ndarray of float64
         Granted, else requested; NaN = unknown.
     used : ndarray of bool
-        Whether it computed on one, or held memory of one where its time there is not known.
+        Whether it computed on one, however shortly (without one it would fail), held more memory of
+        one than an opened one takes, or any where its time there is not known.
     told : ndarray of bool
         Whether anything is on record of its use.
     """
@@ -54,7 +55,7 @@ def gpu_use(seen: View) -> GpuUse:
     granted, asked = seen.number("granted_gpus"), seen.number("requested_gpus")
     gpu_s, peak = seen.number("gpu_s"), seen.number("gpu_peak_bytes")
     with np.errstate(invalid="ignore"):
-        used = (gpu_s > USED_RATIO * seen.wall) | (np.isnan(gpu_s) & (peak > 0))
+        used = (gpu_s > 0) | (peak > CONTEXT_BYTES) | (np.isnan(gpu_s) & (peak > 0))
     return GpuUse(
         held=np.where(np.isnan(granted), asked, granted),
         used=used,

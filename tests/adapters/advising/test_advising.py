@@ -58,7 +58,10 @@ def test_snakemake_reads_its_profile(tmp_path: Path) -> None:
     assert [eval(ladder, {"min": min}, {"attempt": a}) for a in (1, 2, 3, 4)] == [
         2000, 4000, 8000, 8000]  # fmt: skip
     assert set(found["set-resources"]) == {"load", ODD}
-    assert yaml.safe_load(write("snakemake", ADVICE[2:], MOST)) in (None, {})
+    assert yaml.safe_load(write("snakemake", ADVICE[2:], MOST)) == {}
+    # Nor is one of a group alone that it cannot name.
+    odd = Advice("a:b", 9, 1e9, 1e9, None, 2e9, (4e9,), 0.0, (0.0, 0.3), None)
+    assert yaml.safe_load(write("snakemake", [odd], MOST)) == {}
 
 
 def test_kubernetes_asks_for_what_it_limits() -> None:
@@ -79,6 +82,17 @@ def test_workers_hold_the_largest_request_below_where_they_spill() -> None:
     for target in ("jobqueue", "dask-kubernetes"):
         assert "nothing is changed" in write(target, ADVICE[2:], MOST)
     assert json.dumps(ODD)
+
+
+@pytest.mark.parametrize("target", ["jobqueue", "dask-kubernetes"])
+def test_a_worker_cut_to_its_machine_is_told_of_where_it_would_spill(target: str) -> None:
+    (said,) = left_out(target, ADVICE[:1], 2.5e9)
+    assert "a worker has 2.5 GB" in said and "2 GB for load and 200 MiB of its own are 88%" in said
+    assert "(3.16 GB is enough)" in said and f"# {said}" in write(target, ADVICE[:1], 2.5e9)
+    for enough in (3.16e9, 64e9, None):
+        assert left_out(target, ADVICE[:1], enough) == []
+        assert "spills" not in write(target, ADVICE[:1], enough)
+    assert left_out("slurm", ADVICE[:1], 2.1e9) == []
 
 
 def test_nothing_is_limited_where_no_machine_is_known() -> None:

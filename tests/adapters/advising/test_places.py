@@ -54,7 +54,7 @@ def test_every_file_says_from_what_each_request_comes(target: str) -> None:
     assert "GPUs: keep, because it uses them" in text
     if target in BATCH:
         assert "disk: 40 runs, 1 GB to 1.9 GB used; killed: 0.0%" in text
-        assert "GPUs: 40 runs, 0 GPUs kept busy at most on average of 2" in text
+        assert "GPUs: 40 runs, at most 0 GPUs of 2 busy on average" in text
     else:
         assert "has no request for disk; it would be 3 GB" in text
 
@@ -63,7 +63,7 @@ def test_every_file_says_from_what_each_request_comes(target: str) -> None:
 def test_what_has_no_place_is_kept_and_told_of(target: str) -> None:
     told = "\n".join(left_out(target, ALL))
     assert "GPU memory is left out" in told
-    assert ("disk is left out" in told) == ("GPUs is left out" in told) == (target in WORKERS)
+    assert ("disk is left out" in told) == ("GPUs are left out" in told) == (target in WORKERS)
     assert left_out(target, [space("few", resource=GPU_MEMORY, keep="fewer than 5 runs")]) == []
     alone = write(target, [space("x", 5e9, resource=GPU_MEMORY)], None)
     assert "keep, because" in alone

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rotameter.adapters.advising._places import no_place, placed
 from rotameter.adapters.advising._wanted import Most, grouped
 from rotameter.adapters.advising._words import plain, share
+from rotameter.adapters.advising._workers import tight
 
 if TYPE_CHECKING:
     from rotameter.adapters.advising._wanted import Wanted
@@ -18,6 +19,9 @@ __all__ = ["TARGETS", "left_out", "plain", "share", "write"]
 
 TARGETS = ("slurm", "nextflow", "snakemake", "jobqueue", "dask-kubernetes", "kubernetes")
 """Tools that a request can be written for; ``json`` is the command's own."""
+
+_WORKERS = ("jobqueue", "dask-kubernetes")
+"""Those that get one worker for all groups."""
 
 
 def write(
@@ -53,8 +57,17 @@ def write(
     return text(grouped(placed(target, advice)), most)
 
 
-def left_out(target: str, advice: Sequence[Advice]) -> list[str]:
-    """Say which groups a tool's file cannot name, or what it has no place for.
+def left_out(
+    target: str, advice: Sequence[Advice], machine_bytes: float | None = None
+) -> list[str]:
+    """Say which groups a tool's file cannot name, what it has no place for, what does not fit well.
+
+    Parameters
+    ----------
+    target : str
+    advice : sequence of Advice
+    machine_bytes : float, optional
+        As in :func:`write`.
 
     Examples
     --------
@@ -65,8 +78,10 @@ def left_out(target: str, advice: Sequence[Advice]) -> list[str]:
     """
     find: Callable[[Sequence[Wanted]], list[str]] | None
     find = getattr(_module(target), "left_out", None)
-    found = [] if find is None else find(grouped(placed(target, advice)))
-    return [*found, *no_place(target, advice)]
+    wanted = grouped(placed(target, advice))
+    found = [] if find is None else find(wanted)
+    short = tight(wanted, machine_bytes) if target in _WORKERS else []
+    return [*found, *no_place(target, advice), *short]
 
 
 def _module(target: str) -> Any:

@@ -72,4 +72,9 @@ def no_place(target: str, advice: Sequence[Advice]) -> list[str]:
         for one in advice
         if one.request is not None and not _has_place(target, one)
     )
-    return [f"{word} is left out: {_NAMES[target]} has no request for it" for word in words]
+    return [
+        f"{word} are left out: {_NAMES[target]} has no request for them"
+        if word.endswith("s")
+        else f"{word} is left out: {_NAMES[target]} has no request for it"
+        for word in words
+    ]

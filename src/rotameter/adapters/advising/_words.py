@@ -69,10 +69,11 @@ def _used(one: Advice) -> str:
     """Say how many runs there were, what they used, with which inputs, and how many ran out."""
     resource, used = one.resource, many(one.runs, "run")
     if one.runs and resource is GPUS:
-        used += f", {resource.text(one.most)} GPUs kept busy at most on average"
-        used += "" if one.asked is None else f" of {resource.text(one.asked)}"
+        asked = "" if one.asked is None else f" of {resource.text(one.asked)}"
+        if one.most is not None:
+            used += f", at most {_many_of(resource.text(one.most), 'GPU')}{asked} busy on average"
     elif one.runs and resource is CORES:
-        used += f", {_range(one)} cores kept busy"
+        used += f", {_many_of(_range(one), 'core')} kept busy"
         used += "" if one.asked is None else f" of {resource.text(one.asked)}"
     elif one.runs:
         used += f", took {_range(one)}" if resource is TIME else f", {_range(one)} used"
@@ -85,6 +86,17 @@ def _used(one: Advice) -> str:
         ran_out = f"ran out of {resource.ran_out}"
         used += f", {one.killed:,} {ran_out} {had or '(with how much is not known)'}"
     return used
+
+
+def _many_of(amount: str, word: str) -> str:
+    """Write an amount that is text, and its noun.
+
+    Examples
+    --------
+    >>> _many_of("1", "core"), _many_of("0.5 to 1", "core")
+    ('1 core', '0.5 to 1 cores')
+    """
+    return f"{amount} {word}" if amount == "1" else f"{amount} {word}s"
 
 
 def _range(one: Advice) -> str:

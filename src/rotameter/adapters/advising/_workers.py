@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rotameter.adapters.advising._wanted import mebibytes
 from rotameter.adapters.advising._words import HEAD, plain
+from rotameter.units import format_bytes
 
 if TYPE_CHECKING:
     from rotameter.adapters.advising._wanted import Wanted
@@ -20,6 +21,7 @@ __all__ = [
     "decides",
     "held",
     "no_cores",
+    "tight",
     "worker_bytes",
     "worker_text",
 ]
@@ -78,6 +80,23 @@ def worker_bytes(wanted: Sequence[Wanted], machine_bytes: float | None) -> int |
     return mib * 2**20
 
 
+def tight(wanted: Sequence[Wanted], machine_bytes: float | None) -> list[str]:
+    """Say that a machine is too small for a worker that stays below where it spills."""
+    found, memory = held(wanted, "memory"), worker_bytes(wanted, machine_bytes)
+    if found is None or memory is None:
+        return []
+    full_ratio = (found[0] + OVERHEAD_BYTES) / memory
+    # Whole MiB: a worker that was not cut is not short by their rounding.
+    if full_ratio <= PAUSE_RATIO + 2**20 / memory:
+        return []
+    return [
+        f"a worker has {format_bytes(memory)}, all of a machine: {format_bytes(found[0], 3)} for "
+        f"{plain(found[1])} and {OVERHEAD_BYTES // 2**20} MiB of its own are {full_ratio:.0%} of "
+        "it. Dask spills from 70 %, pauses from 80 % and ends a worker at 95 %: take larger "
+        f"machines ({format_bytes((found[0] + OVERHEAD_BYTES) / PAUSE_RATIO, 3)} is enough)"
+    ]
+
+
 def no_cores(wanted: Sequence[Wanted]) -> list[str]:
     """Say that fewer cores of a task have no place where a worker has one thread."""
     if not any(one.cores for one in wanted):
@@ -95,6 +114,7 @@ def worker_text(
     lines = [f"# {HEAD}", f"# {place}"]
     lines += [f"# {said}" for one in wanted for said in one.reasons()]
     lines += [f"# {said}" for said in decides(wanted, "memory")]
+    lines += [f"# {said}" for said in tight(wanted, machine_bytes)]
     memory = worker_bytes(wanted, machine_bytes)
     made = body(None if memory is None else memory // 2**20)
     return "\n".join([*lines, *(made or ["# nothing is changed"]), ""])

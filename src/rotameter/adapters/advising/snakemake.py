@@ -67,7 +67,10 @@ def text(wanted: Sequence[Wanted], limits: Most) -> str:
             body += [f'    {name}: "{_ladder(made)}"' for name, made in told[one.group].items()]
     if most:
         lines.append("set-resources:")
-    return "\n".join([*lines, *body, *_threads(wanted), ""])
+    threads = _threads(wanted)
+    # A profile of comments alone is none: Snakemake stops.
+    nothing = [] if most or threads else ["{}  # nothing is changed"]
+    return "\n".join([*lines, *body, *threads, *nothing, ""])
 
 
 def _climbs_disk(told: Iterable[dict[str, list[int]]]) -> bool:

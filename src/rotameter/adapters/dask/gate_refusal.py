@@ -26,7 +26,8 @@ def too_large(
     asked_bytes : float
         What was set for its group; 0 where nothing was.
     failed_bytes : float or None
-        What it was given when it ran out of memory.
+        What was not enough: what it was given when it ran out of memory, or what it said that it
+        wanted, which is maybe more than there ever was.
     most_bytes : float
         What the largest worker has for tasks.
     words : str
@@ -36,10 +37,13 @@ def too_large(
     --------
     >>> print(too_large("load-1", 0.0, 4e9, 4e9).args[0])
     task 'load-1' needs more than 4 GB of memory, which it was given; the largest worker has 4 GB
+    >>> print(too_large("load-1", 0.0, 8e15, 4e9).args[0])
+    task 'load-1' needs more than 8 PB of memory; the largest worker has 4 GB
     """
     needs = f"{format_bytes(asked_bytes)} of memory, which was set for its group"
     if failed_bytes is not None and failed_bytes >= asked_bytes:
-        needs = f"more than {format_bytes(failed_bytes)} of memory, which it was given"
+        given = ", which it was given" if failed_bytes <= most_bytes else ""
+        needs = f"more than {format_bytes(failed_bytes)} of memory{given}"
     said = f"; it said: {words}" if words else ""
     return PolicyError(
         f"task {key!r} needs {needs}; the largest worker has {format_bytes(most_bytes)}{said}",

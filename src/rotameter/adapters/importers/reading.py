@@ -33,7 +33,7 @@ from rotameter.values import Head
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
 
-__all__ = ["formats", "read", "sniff"]
+__all__ = ["formats", "read", "seekable", "sniff"]
 
 SURE = 0.5
 """From this certainty on an importer is asked to read."""
@@ -203,7 +203,7 @@ def _expand(
         if path.is_dir():
             found = sorted(files_below(path, unread))
         elif path.exists():
-            found = [_seekable(path)]
+            found = [seekable(path)]
         else:
             found = matching(path, unread)
             if not found:
@@ -227,7 +227,7 @@ def _expand(
     return files, troubles, errors
 
 
-def _seekable(path: Path) -> Path:
+def seekable(path: Path) -> Path:
     """Give a path that can be read more than once: what comes through a pipe is kept in a file.
 
     Raises
