@@ -36,6 +36,7 @@ _MODULES = (
     "rows_allocate_harm",
     "rows_changes",
     "rows_cosim",
+    "rows_arrivals",
 )
 
 

@@ -60,7 +60,9 @@ def test_supported_pythons() -> None:
     assert PROJECT["requires-python"] == ">=3.11,<3.14"
 
 
-@pytest.mark.parametrize("group", ["rotameter.advisors", "rotameter.probes"])
+@pytest.mark.parametrize(
+    "group", ["rotameter.advisors", "rotameter.probes", "rotameter.forecasters"]
+)
 def test_registered_plugins_load(group: str) -> None:
     declared = PROJECT["entry-points"][group]
     found = {entry.name: entry for entry in entry_points(group=group)}
@@ -91,5 +93,5 @@ def test_command_is_installed() -> None:
     assert tool.exists()
     done = subprocess.run([tool, "--help"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    for command in ("run", "report", "stats", "diagnose", "doctor"):
+    for command in ("run", "report", "stats", "diagnose", "forecast", "doctor"):
         assert command in done.stdout

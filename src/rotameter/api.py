@@ -17,13 +17,25 @@ from rotameter.errors import RotameterError, UsageError, WouldOverwrite
 from rotameter.running import Run
 
 if TYPE_CHECKING:
+    from rotameter.adapters.series_csv import Series
+    from rotameter.forecasting.arrivals.forecasts import Forecasts
     from rotameter.forecasting.cosim.machine import Machine
     from rotameter.forecasting.cosim.simulation import Simulation
     from rotameter.profiler.storing.advice import Advice
     from rotameter.profiler.trace import Trace
     from rotameter.values import Verdict
 
-__all__ = ["Run", "dask", "diagnose", "open", "report", "simulate", "storage_advice", "trace"]
+__all__ = [
+    "Run",
+    "dask",
+    "diagnose",
+    "forecast",
+    "open",
+    "report",
+    "simulate",
+    "storage_advice",
+    "trace",
+]
 
 
 def open(
@@ -188,6 +200,77 @@ def simulate(
     if isinstance(trace, (str, os.PathLike)):
         trace = open(trace)
     return run(trace, fresh, machine, name=policy, **options)
+
+
+def read_series(
+    path: str | os.PathLike[str], *, column: str | None = None, time: str | None = None
+) -> Series:
+    """Read a series of counts from a CSV file; see `rotameter.adapters.series_csv`."""
+    from rotameter.adapters.series_csv import read_series as read
+
+    return read(Path(path), column, time)
+
+
+def forecast(
+    series: str | os.PathLike[str] | Series | Sequence[float],
+    *,
+    season: int = 0,
+    horizon: int = 6,
+    from_index: int | None = None,
+    quantiles: Sequence[float] | None = None,
+    forecaster: str = "default",
+) -> Forecasts:
+    """Forecast the next bins of a series of counts, from what came before each origin alone.
+
+    Parameters
+    ----------
+    series : path, Series or sequence of float
+        Counts, one a bin; NaN is a missing bin.
+    season : int
+        Bins in a season, mostly a day; 0: none.
+    horizon : int
+        Bins ahead.
+    from_index : int, optional
+        The first origin: each bin from there on is one, as long as the next ``horizon`` bins are
+        known. Without it the one origin is the end of the series.
+    quantiles : sequence of float, optional
+    forecaster : str
+        Name of a plug-in.
+
+    Returns
+    -------
+    Forecasts
+
+    Examples
+    --------
+    >>> found = forecast([4.0, 2.0, 6.0, 4.0] * 50, season=4, horizon=2, from_index=190)
+    >>> found.values.shape, found.origins.tolist()[-1]
+    ((9, 2, 11), 198)
+    """
+    import numpy as np
+
+    from rotameter import plugins
+    from rotameter.adapters.series_csv import Series
+    from rotameter.forecasting.arrivals.forecasts import Forecasts
+    from rotameter.forecasting.arrivals.levels import ASKED
+    from rotameter.forecasting.arrivals.rolling import origins, rolling, step_of
+
+    if isinstance(series, (str, os.PathLike)):
+        series = read_series(series)
+    values = series.values if isinstance(series, Series) else [float(x) for x in series]
+    times_ns = series.times_ns if isinstance(series, Series) else None
+    levels = tuple(quantiles) if quantiles is not None else ASKED
+    wanted = origins(len(values), from_index, horizon)
+    step_ns = None if times_ns is None else step_of(times_ns[: wanted.start])
+    made = plugins.get("forecasters", forecaster)(season=season, horizon=horizon, step_ns=step_ns)
+    pairs = rolling(made, values, from_index, horizon, levels, times_ns=times_ns)
+    rows = np.array([grid for _, grid in pairs])
+    known = np.array([*values, *[float("nan")] * horizon])
+    known[~(known >= 0.0)] = float("nan")
+    truth = np.array([known[origin : origin + horizon] for origin in wanted])
+    return Forecasts(
+        forecaster, season, horizon, levels, np.array(wanted, dtype=np.int64), rows, truth
+    )
 
 
 def report_targets(

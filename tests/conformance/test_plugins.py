@@ -13,6 +13,7 @@ from rotameter.testing import (
     check_allocator,
     check_batch_policy,
     check_detector,
+    check_forecaster,
     check_probe,
 )
 
@@ -53,6 +54,14 @@ def test_a_policy_that_leaves_jobs_waiting_fails_the_kit() -> None:
         check_batch_policy(Idle)
 
 
+@pytest.mark.parametrize("name", plugins.names("forecasters"))
+@pytest.mark.parametrize("season", [0, 8])
+def test_forecaster(name: str, season: int) -> None:
+    made = plugins.get("forecasters", name)
+    few = {"trees": 5} if name == "boosted" else {}
+    check_forecaster(lambda: made(season=season, horizon=3, step_ns=60_000_000_000, **few))
+
+
 def test_there_are_some() -> None:
     assert "default" in plugins.names("allocators")
     assert {"cusum", "e_detector", "adwin", "bayesian", "confirmed"} <= set(
@@ -60,6 +69,7 @@ def test_there_are_some() -> None:
     )
     assert len(plugins.names("advisors")) >= 7
     assert len(plugins.names("probes")) >= 5
+    assert {"default", "last", "seasonal"} <= set(plugins.names("forecasters"))
 
 
 class _Raises:

@@ -18,6 +18,7 @@ from rotameter.cli.compare import compare
 from rotameter.cli.convert import convert
 from rotameter.cli.diagnose import diagnose
 from rotameter.cli.doctor import doctor
+from rotameter.cli.forecast import forecast
 from rotameter.cli.live import live
 from rotameter.cli.plugins import plugins
 from rotameter.cli.report import report
@@ -56,6 +57,7 @@ for _command in (
     stats,
     size,
     simulate,
+    forecast,
     compare,
     collect,
     convert,

@@ -51,7 +51,7 @@ def test_only_what_came_before_an_origin_is_used(kind: type[Arrivals]) -> None:
     two = dict(rolling(kind(season=24), other, 230))
     for origin in range(230, 251):
         assert np.array_equal(one[origin], two[origin]), origin
-    assert not np.array_equal(one[252], two[252])
+    assert any(not np.array_equal(one[at], two[at]) for at in range(252, 295))
 
 
 def test_features_come_from_before_the_origin() -> None:

@@ -24,6 +24,9 @@ from rotameter.forecasting.arrivals.levels import LEVELS, Array
 
 __all__ = ["Aggregate"]
 
+_BOLD = 4.0
+"""Learning rates over those of the theory, which are for the worst case."""
+
 
 class Aggregate(Kept):
     """Weights for ``rows`` forecasters.
@@ -87,11 +90,10 @@ class Aggregate(Kept):
         self.spread = self.forget * self.spread + (gain * gain).mean(axis=0)
         rate = self._rate()
         self.regret = self.forget * self.regret + gain - rate * gain * gain
+        score = _BOLD * rate * self.regret
         if self.pooled:
-            whole = (rate * self.regret).mean(axis=(1, 2), keepdims=True)
-            score = (1.0 - self.pooled) * rate * self.regret + self.pooled * whole
-        else:
-            score = rate * self.regret
+            whole = score.mean(axis=(1, 2), keepdims=True)
+            score = (1.0 - self.pooled) * score + self.pooled * whole
         score = score - score.max(axis=0)
         made = self._believed * np.exp(score)
         made = made / made.sum(axis=0)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from rotameter.forecasting.arrivals.features import back
+from rotameter.forecasting.arrivals.features import back, into
 from rotameter.forecasting.arrivals.keeping import Kept
 from rotameter.forecasting.arrivals.levels import LEVELS, Array
 from rotameter.forecasting.arrivals.past import Past
@@ -21,7 +21,7 @@ class Point(Protocol):
 
     Attributes
     ----------
-    space : {"log", "root"}
+    space : {"log", "root", "count"}
     """
 
     space: str
@@ -80,7 +80,7 @@ class Engine(Kept):
     Parameters
     ----------
     experts : sequence of Point
-        The first one's errors set the scale; it works in log space.
+        The first one's errors set the scale. Those that work in counts themselves do without it.
     horizon : int
     window : int
         Bins whose errors are kept.
@@ -109,16 +109,15 @@ class Engine(Kept):
         rows = len(self.experts)
         self._kinds = np.zeros(rows, dtype=np.int64)
         self._kinds[list(steady)] = 1
-        self._steady = (self._kinds == 1)[:, None]
-        self._any_steady = bool(self._steady.any())
         self._rows = np.arange(rows)
         self.residuals = Residuals(rows, horizon, window)
         self.scale = Scale(horizon)
         self.points_said = Origins(horizon, (rows,))
         self.bases = Origins(horizon, (3,))
         self.grids: Array = np.zeros((rows, horizon, len(LEVELS)))
-        self.root = np.array([expert.space == "root" for expert in self.experts])
-        self._any_root = bool(self.root.any())
+        spaces = np.array([expert.space for expert in self.experts])
+        self._of = {name: np.flatnonzero(spaces == name) for name in np.unique(spaces).tolist()}
+        self._plain = ((self._kinds == 1) | (spaces == "count"))[:, None]
 
     def learn(self, past: Past) -> None:
         """Take the newest bin."""
@@ -129,7 +128,7 @@ class Engine(Kept):
         ceiling = past.ceiling()
         points = self._points(past, self.horizon, ceiling)
         self.points_said.say(past.count, points.T)
-        basis = self.scale.basis(points[0])
+        basis = self.scale.basis(self._level(points))
         self.bases.say(past.count, basis)
         self.grids = self._spread(points, basis, ceiling)
 
@@ -140,40 +139,44 @@ class Engine(Kept):
         said = said.T
         truth = np.array([past.of(expert.space) for expert in self.experts])
         errors = truth[:, None] - said
-        over = self._scales(said[0], self.scale.expected(basis))
+        over = self._scales(self._level(said), self.scale.expected(basis))
         self.residuals.push(errors / over, valid)
         self.scale.learn(errors[0], basis, valid)
 
     def _points(self, past: Past, horizon: int, ceiling: float) -> Array:
-        top: Any = np.where(self.root, np.sqrt(ceiling), np.log1p(ceiling))
         points = np.array([expert.points(past, horizon) for expert in self.experts])
-        clipped: Array = np.clip(points, 0.0, top[:, None])
+        clipped: Array = np.clip(points, 0.0, self._top(ceiling)[:, None])
         return clipped
+
+    def _top(self, ceiling: float) -> Array:
+        """Give a count in the space of each expert."""
+        return np.array([into(expert.space, ceiling) for expert in self.experts])
+
+    def _level(self, points: Array) -> Array:
+        """Give what the first expert says in log units."""
+        first: Array = points[0]
+        return first if self.experts[0].space == "log" else np.log1p(first)
 
     def _scales(self, level: Array, scale: Array) -> Array:
         """Give the scale for each expert in its space: a root's is steeper by its level."""
-        out = np.broadcast_to(scale, (len(self.experts), len(scale)))
-        if self._any_root:
-            steep = 0.5 * np.exp(0.5 * np.clip(level, 0.0, 40.0))
-            out = np.where(self.root[:, None], scale * steep, out)
-        return np.where(self._steady, 1.0, out) if self._any_steady else out
+        out: Array = np.where(self._plain, 1.0, scale)
+        if "root" in self._of:
+            out[self._of["root"]] = scale * (0.5 * np.exp(0.5 * np.clip(level, 0.0, 40.0)))
+        return out
 
     def _spread(self, points: Array, basis: Array, ceiling: float) -> Array:
         """Lay the quantiles of past errors around points; give counts."""
         table = self.residuals.table[self._kinds, self._rows]
         if points.shape[1] != self.horizon:
             table = table[:, np.minimum(np.arange(points.shape[1]), self.horizon - 1)]
-        wide = self._scales(points[0], self.scale.expected(basis))
+        wide = self._scales(self._level(points), self.scale.expected(basis))
         made = points[:, :, None] + wide[:, :, None] * table
         # Twice the ceiling of points: what is above the middle may be rare.
-        far: Any = np.where(self.root, np.sqrt(2.0 * ceiling), np.log1p(2.0 * ceiling))
-        made = np.clip(made, 0.0, far[:, None, None])
-        if not self._any_root:
-            return back("log", made)
-        out = np.empty_like(made)
-        out[~self.root] = back("log", made[~self.root])
-        out[self.root] = back("root", made[self.root])
-        return out
+        made = np.clip(made, 0.0, self._top(2.0 * ceiling)[:, None, None])
+        for space, rows in self._of.items():
+            if space != "count":
+                made[rows] = back(space, made[rows])
+        return made
 
     def all_grids(self, past: Past, horizon: int) -> Array:
         """Give what each says about any number of next bins."""
@@ -181,4 +184,4 @@ class Engine(Kept):
             return self.grids
         ceiling = past.ceiling()
         points = self._points(past, horizon, ceiling)
-        return self._spread(points, self.scale.basis(points[0]), ceiling)
+        return self._spread(points, self.scale.basis(self._level(points)), ceiling)

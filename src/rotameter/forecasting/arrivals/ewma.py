@@ -23,6 +23,7 @@ __all__ = ["Ewma", "EwmaNegativeBinomial", "Mean", "negative_binomial"]
 _RATES = (0.05, 0.1, 0.2, 0.4, 0.7)
 _FORGET = 0.99
 _EXACT = 20_000
+_PACE, _LEAST = 0.01, 0.1
 
 
 def negative_binomial(mean: float, variance: float) -> Array:
@@ -51,7 +52,7 @@ def negative_binomial(mean: float, variance: float) -> Array:
         share = min(1.0 - mean / variance, 1.0 - 1e-12)
         size = mean * (1.0 - share) / share
         first, ratio = size * math.log1p(-share), share * (k + size) / (k + 1.0)
-    logs = first + np.concatenate([[0.0], np.cumsum(np.log(ratio))])
+    logs = first + np.concatenate([[0.0], np.cumsum(np.log(np.maximum(ratio, 1e-300)))])
     below = np.cumsum(np.exp(np.maximum(logs, -700.0)))
     return np.minimum(np.searchsorted(below, LEVELS), most).astype(float)
 
@@ -84,13 +85,13 @@ class Mean(Kept):
 
 
 class Ewma(Kept):
-    """Weighted means at several rates, the best so far used, and the variance about each."""
+    """Weighted means at several rates, the best so far used, and the dispersion about each."""
 
-    LEARNT: ClassVar[tuple[str, ...]] = ("mean", "variance", "loss", "known")
+    LEARNT: ClassVar[tuple[str, ...]] = ("mean", "dispersion", "loss", "known")
 
     def __init__(self) -> None:
         self.mean: Array = np.zeros(len(_RATES))
-        self.variance: Array = np.zeros(len(_RATES))
+        self.dispersion: Array = np.zeros(len(_RATES))
         self.loss: Array = np.zeros(len(_RATES))
         self.known = 0
 
@@ -104,15 +105,17 @@ class Ewma(Kept):
         if self.known > 1:
             near = np.log1p(x) - np.log1p(np.maximum(self.mean, 0.0))
             self.loss = _FORGET * self.loss + near * near
-            pace = np.maximum(0.02, 1.0 / self.known)
-            self.variance = self.variance + pace * (off * off - self.variance)
+            pace = max(_PACE, 1.0 / self.known)
+            ratio = off * off / np.maximum(self.mean, _LEAST)
+            self.dispersion = self.dispersion + pace * (ratio - self.dispersion)
         self.mean = self.mean + np.maximum(_RATES, 1.0 / self.known) * off
 
     def grid(self, past: Past, horizon: int) -> Array:
         """Give the same quantiles for each of the next bins."""
         best = int(np.argmin(self.loss))
         mean = min(max(float(self.mean[best]), 0.0), past.ceiling())
-        row = np.minimum(negative_binomial(mean, float(self.variance[best])), 2.0 * past.ceiling())
+        variance = float(self.dispersion[best]) * max(mean, _LEAST)
+        row = np.minimum(negative_binomial(mean, variance), 2.0 * past.ceiling())
         return np.tile(row, (horizon, 1))
 
 
@@ -123,8 +126,8 @@ class EwmaNegativeBinomial(Arrivals):
     --------
     >>> made = EwmaNegativeBinomial(horizon=1)
     >>> made.fit([4.0, 2.0, 6.0, 4.0] * 50)
-    >>> 2.0 <= made.predict(1, [0.5])[0, 0] <= 6.0
-    True
+    >>> made.predict(1, [0.5]).shape, bool(2.0 <= made.predict(1, [0.5])[0, 0] <= 6.0)
+    ((1, 1), True)
     """
 
     def _expert(self) -> Expert:

@@ -43,7 +43,7 @@ _PROFILE, _WEEK, _ROUGH = 0.15, 0.3, 0.1
 
 def into(space: str, x: float) -> float:
     """Take a count into a space."""
-    return math.log1p(x) if space == "log" else math.sqrt(x)
+    return math.log1p(x) if space == "log" else math.sqrt(x) if space == "root" else x
 
 
 def back(space: str, z: Array) -> Array:

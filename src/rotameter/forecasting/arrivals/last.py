@@ -16,14 +16,14 @@ __all__ = ["Last", "LastValue"]
 class Last(Kept):
     """The newest count that is known."""
 
-    space = "log"
+    space = "count"
 
     def learn(self, past: Past) -> None:
         """Take the newest bin: there is nothing to learn."""
 
     def points(self, past: Past, horizon: int) -> Array:
         """Give it for each of the next bins."""
-        return np.full(horizon, np.log1p(past.latest))
+        return np.full(horizon, past.latest)
 
 
 class LastValue(Arrivals):

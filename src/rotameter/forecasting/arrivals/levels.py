@@ -51,7 +51,7 @@ def weighted_loss(quantiles: Array, truth: Array, levels: Sequence[float] = ASKE
 
     Examples
     --------
-    >>> weighted_loss(np.array([[1.0, 3.0]]), np.array([2.0]), (0.1, 0.9))
+    >>> round(weighted_loss(np.array([[1.0, 3.0]]), np.array([2.0]), (0.1, 0.9)), 3)
     0.1
     """
     known = np.isfinite(truth)

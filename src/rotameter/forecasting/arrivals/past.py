@@ -160,4 +160,5 @@ class Past(Kept):
 
     def of(self, space: str) -> float:
         """Give the newest bin's count in a space."""
-        return float(self.tracks[space].z[self.end - 1])
+        values = self.y if space == "count" else self.tracks[space].z
+        return float(values[self.end - 1])

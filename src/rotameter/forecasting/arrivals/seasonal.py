@@ -25,10 +25,10 @@ class Seasonal(Kept):
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ("around",)
-    space = "log"
 
     def __init__(self, around: bool = False) -> None:
         self.around = around
+        self.space = "log" if around else "count"
 
     def learn(self, past: Past) -> None:
         """Take the newest bin: there is nothing to learn."""
@@ -36,14 +36,14 @@ class Seasonal(Kept):
     def points(self, past: Past, horizon: int) -> Array:
         """Give it for each of the next bins."""
         if not past.season:
-            return np.full(horizon, np.log1p(past.latest))
+            latest = np.log1p(past.latest) if self.around else past.latest
+            return np.full(horizon, latest)
         track = past.tracks["log"]
         if horizon == past.horizon:
             seen = track.now
         else:
             seen = track.features(past.count, past.end, horizon)
-        made: Array = seen[:, 11 if self.around else 10].copy()
-        return made
+        return seen[:, 11].copy() if self.around else np.expm1(seen[:, 10])
 
 
 class SeasonalNaive(Arrivals):
