@@ -193,6 +193,7 @@ def _renamer(
     category = _CATEGORY.get(column, column.removesuffix("_kind").replace("_", ""))
 
     def rename(text: str) -> str:
+        """Give what a value of this column becomes."""
         if text in words and not (table == "rejects" and column == "source"):
             return text
         if column == "outcome":

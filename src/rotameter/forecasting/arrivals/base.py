@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -34,7 +35,7 @@ class OfPoint(Kept):
         return made
 
 
-class Arrivals(Kept):
+class Arrivals(Kept, ABC):
     """A forecaster of counts; a subclass says which expert is behind it.
 
     Parameters
@@ -78,8 +79,9 @@ class Arrivals(Kept):
         self.past = Past(self.season, self.horizon, self.step_ns, self.SPACES)
         self.expert = self._expert()
 
+    @abstractmethod
     def _expert(self) -> Expert:
-        raise NotImplementedError
+        """Make the expert behind this forecaster, which knows nothing yet."""
 
     def fit(self, series: Iterable[float]) -> None:
         """Begin anew and learn from a whole series, one count a bin; NaN is a missing bin."""

@@ -97,6 +97,7 @@ class _Loop:
         self.ends: list[tuple[int, int]] = []
 
     def run(self) -> None:
+        """Go from moment to moment until every job has started."""
         state, ends = self.state, self.ends
         arrive, n, i = state.arrive_s, len(state.ids), 0
         wake = _NEVER

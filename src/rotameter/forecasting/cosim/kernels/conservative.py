@@ -139,6 +139,7 @@ class _Run:
         self.profile = _Profile(capacity)
 
     def run(self) -> list[int]:
+        """Give the start of each job (s)."""
         arrive_s, ends, due, bits, mask = self.arrive_s, self.ends, self.due, self.bits, self.mask
         n, i = len(arrive_s), 0
         while i < n or self.waiting:

@@ -75,6 +75,7 @@ class _Run:
         self.shadow, self.extra = -1, 0  # the first job's reservation; -1: not worked out
 
     def run(self) -> list[int]:
+        """Give the start of each job (s)."""
         arrive_s, ends, queue, bits = self.arrive_s, self.ends, self.queue, self.bits
         n, i = len(arrive_s), 0
         moment = -_NEVER  # of the last arrival tried alone: others then come before any end
