@@ -162,6 +162,23 @@ def test_the_result_is_the_same(client, tmp_path, monkeypatch, fault):
     assert len(tasks) == 22 and all(t["source"] == "worker" for t in tasks), odd
 
 
+def test_late_records_do_not_get_into_the_next_trace(client, tmp_path):
+    """Workers that were not asked to finish send their last rows when the next trace is there."""
+    for n in range(2_000, 2_008):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(scheduler_plugin.SchedulerTracer, "_finish_workers", broken)
+            attachment = attach(client, str(tmp_path / f"{n}.rmt"))
+            work(client, n)
+            attachment.finish(timeout_s=1.0)
+        folder = str(tmp_path / f"{n}-next.rmt")
+        attachment = attach(client, folder)
+        work(client, 1_000 + n)
+        attachment.finish()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert open_trace(folder).table("tasks").num_rows == 22
+
+
 def test_a_failed_registration_is_withdrawn(client, tmp_path, monkeypatch):
     calls = []
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from rotameter.adapters.dask import hub as hub_module
+from rotameter.adapters.dask import transport
 from rotameter.adapters.dask.hub import Hub
 from rotameter.adapters.dask.transport import Inbox, SegmentStore, WorkerLink, pieces
 from rotameter.profiler.live.segment import MAGIC, encode_frame, read_segment
@@ -112,7 +116,7 @@ def test_the_inbox_writes_each_message_once(tmp_path):
     acknowledged = []
     inbox = Inbox(str(tmp_path), lambda error: pytest.fail(str(error)))
     for n, seq in enumerate([0, 1, 1, 0, 2]):
-        inbox.receive(acknowledged.append, n, "w", seq, frame(seq))
+        inbox.receive(acknowledged.append, n, "w", seq, frame(seq), now=True)
     inbox.close()
     assert acknowledged == [0, 1, 2, 3, 4] and inbox.batches == 3
     (segment,) = (tmp_path / "segments").iterdir()
@@ -120,12 +124,51 @@ def test_the_inbox_writes_each_message_once(tmp_path):
     assert oct(os.stat(tmp_path / "segments").st_mode)[-3:] == "700"
 
 
+def test_one_acknowledgement_stands_for_several_messages_or_for_much_data(tmp_path):
+    acknowledged = []
+    inbox = Inbox(str(tmp_path), lambda error: pytest.fail(str(error)))
+    for n in range(9):
+        inbox.receive(acknowledged.append, n, "w", n, frame(n))
+    inbox.receive(acknowledged.append, 9, "w", 9, frame(9, transport.ACK_BYTES))
+    inbox.receive(acknowledged.append, 10, "w", 10, frame(10))
+    inbox.receive(acknowledged.append, 11, "w", -1, b"", now=True)
+    inbox.close()
+    assert acknowledged == [3, 7, 9, 11] and inbox.batches == 11
+
+
+def test_at_the_end_the_client_is_asked_for_what_it_has_not_acknowledged(tmp_path):
+    hub = Hub(lambda client, message: to_inbox(message))
+    inbox = Inbox(str(tmp_path), lambda error: pytest.fail(str(error)))
+
+    def to_inbox(message):
+        said, now = message["data"], message.get("now", False)
+        acknowledge = functools.partial(hub.acknowledge, client="c")
+        inbox.receive(acknowledge, message["n"], message["origin"], message["seq"], said, now)
+
+    hub.attach("c")
+    for n in range(6):
+        hub.receive("w", n, frame(n))
+    began = time.monotonic()
+    asyncio.run(hub.settle("w", began + 30))
+    assert hub.pending == 0 and time.monotonic() < began + 20
+    inbox.close()
+    assert inbox.batches == 6
+
+
+def test_messages_say_of_which_trace_they_are():
+    got = []
+    hub = Hub(lambda client, message: got.append(message), trace="a1")
+    hub.attach("c")
+    hub.receive("w", 0, frame(0))
+    assert got[0]["trace"] == "a1" and "now" not in got[0]
+
+
 def test_a_full_disk_is_told_once_and_acknowledged(tmp_path, monkeypatch):
     errors, acknowledged = [], []
     inbox = Inbox(str(tmp_path), errors.append)
     monkeypatch.setattr(inbox.store, "append", _no_space)
     for n in range(3):
-        inbox.receive(acknowledged.append, n, "w", n, frame(n))
+        inbox.receive(acknowledged.append, n, "w", n, frame(n), now=True)
     inbox.close()
     assert len(errors) == 1 and acknowledged == [0, 1, 2] and inbox.lost_batches == 3
 

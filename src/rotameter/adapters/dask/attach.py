@@ -56,6 +56,7 @@ def _close_inbox(folder: str) -> None:
             _inboxes[folder] = (inbox, users - 1)
             return
         del _inboxes[folder]
+    leave.ended.append(inbox.trace)
     inbox.close()
 
 
@@ -94,6 +95,11 @@ class Attachment:
         self._finishing = False
         self._undo: Callable[[], None] | None = None
         self._inbox = _open_inbox(folder)
+
+    @property
+    def trace(self) -> str:
+        """Mark of the trace, which all its messages carry."""
+        return self._inbox.trace
 
     # ------------------------------------------------------------------ begin
 
@@ -152,8 +158,11 @@ class Attachment:
             raise AttachError(f"the scheduler gave no answer to {op}")
         return answer
 
-    def _receive(self, *, n: int, origin: str, seq: int, data: bytes, **_: Any) -> None:
-        self._inbox.receive(self._acknowledge, n, origin, seq, data)
+    def _receive(
+        self, *, n: int, origin: str, seq: int, data: bytes, now: bool = False, **more: Any
+    ) -> None:
+        if more.get("trace") not in leave.ended:
+            self._inbox.receive(self._acknowledge, n, origin, seq, data, now)
 
     def _acknowledge(self, n: int) -> None:
         message = {"op": ACK_OP, "n": n, "client": self.client.id}
@@ -360,6 +369,7 @@ async def attach_async(
     except OSError as error:
         raise AttachError(f"cannot write to {place}: {first_line(error)}") from None
     config = {
+        "trace": attachment.trace,
         "level": level,
         "exact_peak": exact_peak,
         "keep_errors": keep_errors,

@@ -7,11 +7,13 @@ own disk, which is a trace in its own right.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
 import shutil
 import tempfile
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
@@ -94,6 +96,8 @@ class Hub:
         ``send(client, message)`` puts a message on a client's stream; raises when it is gone.
     store : SegmentStore, optional
         Where to write when no client is wanted (a preloaded scheduler).
+    trace : str, optional
+        Mark of the trace, for the client.
     """
 
     def __init__(
@@ -101,9 +105,12 @@ class Hub:
         send: Callable[[str, dict[str, Any]], None],
         store: SegmentStore | None = None,
         *,
+        trace: str | None = None,
         spool_limit_bytes: int = SPOOL_LIMIT_BYTES,
     ) -> None:
         self._send = send
+        self.trace = trace
+        self._marks: dict[str, Any] = {} if trace is None else {"trace": trace}
         self.store = store
         self.client: str | None = None
         self.received: dict[str, int] = defaultdict(int)
@@ -150,6 +157,7 @@ class Hub:
             return False
         n = self.forwarded
         message = {"op": RECORDS_OP, "n": n, "origin": origin, "seq": seq, "data": data}
+        message.update(self._marks)
         try:
             self._send(self.client, message)
         except Exception:
@@ -159,6 +167,23 @@ class Hub:
         self._unacknowledged.append((n, origin, seq, data))
         self._window_bytes += len(data)
         return True
+
+    async def settle(self, origin: str, deadline: float) -> None:
+        """Wait until the client has on disk what it was sent.
+
+        Parameters
+        ----------
+        origin : str
+            Any origin that has sent something.
+        deadline : float
+            When to give up, on the monotonic clock, in seconds.
+        """
+        # From now on each message is acknowledged, and with this one all that came before.
+        self._marks["now"] = True
+        if self._unacknowledged and not self._held and not len(self._spool):
+            self._forward(origin, -1, b"")
+        while self.pending and self.client and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
 
     def acknowledge(self, n: int, client: str) -> None:
         """Note that all messages up to number ``n`` are on the client's disk."""
@@ -201,6 +226,7 @@ class Hub:
         if self.client is not None and self.client != client:
             self.detach(self.client)
         self.client = client
+        self._marks.pop("now", None)
         self._pump()
 
     def detach(self, client: str) -> None:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 from rotameter.adapters.dask.names import PLUGIN
 
-__all__ = ["GRACE_S", "abandon", "ignore", "retire_streams"]
+__all__ = ["GRACE_S", "abandon", "ended", "ignore", "retire_streams"]
 
 GRACE_S = 5.0
+ended: deque[object] = deque(maxlen=256)
+"""Marks of traces that have ended, or of one that has at a scheduler: its name and the mark."""
 
 
 def ignore(**_: Any) -> None:
     """Drop a message that comes after the end of a trace."""
 
 
-def retire_streams(server: Any, ops: Iterable[str], handlers: Any = None) -> None:
+def retire_streams(
+    server: Any, ops: Iterable[str], handlers: Any = None, *, trace: str | None = None
+) -> None:
     """Drop messages of these kinds from now on.
 
     One that nobody knows would cost its sender the stream, hence a worker its life, and how late a
@@ -31,7 +36,11 @@ def retire_streams(server: Any, ops: Iterable[str], handlers: Any = None) -> Non
         The messages' names.
     handlers : dict, optional
         The mapping of handlers, by default ``server.stream_handlers``.
+    trace : str, optional
+        Mark of the trace: a later one's handlers know by it what is late.
     """
+    if trace is not None:
+        ended.append((server.id, trace))
     known = server.stream_handlers if handlers is None else handlers
     for op in ops:
         known[op] = ignore

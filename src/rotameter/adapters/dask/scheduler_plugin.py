@@ -104,15 +104,13 @@ class SchedulerTracer(SchedulerPlugin):
     def _start(self, scheduler: Any) -> None:
         self.scheduler = scheduler
         folder = self.config.get("folder")
-        self.hub = Hub(self._send, SegmentStore(folder) if folder else None)
+        store = SegmentStore(folder) if folder else None
+        self.hub = Hub(self._send, store, trace=self.config.get("trace"))
         self.origin = origin_of("scheduler")
         self._seq = 0
         self._outbox: deque[bytes] = deque()
         self.bind(CallSink(self._queue))
-        handlers = {
-            HUB_OP: self.hub_call,
-            FINISH_OP: self.finish,
-        }
+        handlers = {HUB_OP: self.hub_call, FINISH_OP: self.finish}
         streams = {
             RECORDS_OP: self._receive,
             HELLO_OP: self._hello,
@@ -165,9 +163,10 @@ class SchedulerTracer(SchedulerPlugin):
 
     # An exception in a handler of a stream would end the stream, and with it the worker.
 
-    def _receive(self, *, origin: str, seq: int, data: bytes, **_: Any) -> None:
+    def _receive(self, *, origin: str, seq: int, data: bytes, **more: Any) -> None:
         try:
-            self.hub.receive(origin, seq, data)
+            if (self.scheduler.id, more.get("trace")) not in leave.ended:
+                self.hub.receive(origin, seq, data)
         except Exception as error:
             self._failed(error)
 
@@ -230,7 +229,7 @@ class SchedulerTracer(SchedulerPlugin):
         for op in (HUB_OP, FINISH_OP):
             self.scheduler.handlers.pop(op, None)
         # Late messages of workers must find a handler: an unknown one ends their stream.
-        leave.retire_streams(self.scheduler, (RECORDS_OP, HELLO_OP, ACK_OP))
+        leave.retire_streams(self.scheduler, (RECORDS_OP, HELLO_OP, ACK_OP), trace=self.hub.trace)
 
     def add_client(self, scheduler: Any, client: str) -> None:
         """Go on with a client that lost its connection and is back."""
@@ -260,8 +259,7 @@ class SchedulerTracer(SchedulerPlugin):
                 await self._finish_workers(deadline, facts)
             finally:
                 await self._close()
-            while self.hub.pending and self.hub.client and time.monotonic() < deadline:
-                await asyncio.sleep(0.01)
+            await self.hub.settle(self.origin, deadline)
             if self.hub.pending:
                 facts["missing"].append(f"{self.hub.pending} batches on their way to the client")
         except Exception as error:

@@ -22,6 +22,10 @@ __all__ = ["Inbox", "SegmentStore", "WorkerLink", "pieces"]
 
 MESSAGE_LIMIT_BYTES = 4 << 20
 LINK_LIMIT_BYTES = 16 << 20
+# Each acknowledgement wakes the client's and the scheduler's event loop: one for several messages,
+# at once only where much waits for it or the hub asks.
+ACK_EVERY = 4
+ACK_BYTES = 1 << 20
 _RECENT = 8
 _RECENT_LIMIT_BYTES = 256 << 10
 
@@ -53,10 +57,13 @@ class WorkerLink:
     ----------
     origin : str
         Name of this source.
+    trace : str, optional
+        Mark of the trace that the frames belong to.
     """
 
-    def __init__(self, origin: str) -> None:
+    def __init__(self, origin: str, trace: str | None = None) -> None:
         self.workers: list[Any] = []
+        self.trace = trace
         self.origin = origin
         self.sent = 0
         self.lost = 0
@@ -106,6 +113,8 @@ class WorkerLink:
             self.lost += 1
             return
         message = {"op": RECORDS_OP, "origin": self.origin, "seq": self.sent, "data": data}
+        if self.trace is not None:
+            message["trace"] = self.trace
         try:
             stream.send(message)
             if len(data) <= _RECENT_LIMIT_BYTES:
@@ -157,7 +166,7 @@ class SegmentStore:
         self._sinks.clear()
 
 
-_Item = tuple[Callable[[int], None] | None, int, str, bytes]
+_Item = tuple[Callable[[int], None] | None, int, str, bytes, bool]
 
 
 class Inbox:
@@ -169,6 +178,11 @@ class Inbox:
         The trace's folder.
     on_error : callable
         Called once with the first error of the disk.
+
+    Attributes
+    ----------
+    trace : str
+        Mark that its messages carry: one that comes late is not to get into a later trace.
 
     Examples
     --------
@@ -183,9 +197,11 @@ class Inbox:
 
     def __init__(self, folder: str, on_error: Callable[[BaseException], None]) -> None:
         self.store = SegmentStore(folder)
+        self.trace = os.urandom(8).hex()
         self.batches = 0
         self.lost_batches = 0
         self._seen: dict[str, int] = {}
+        self._unsaid = self._unsaid_bytes = 0
         self._on_error: Callable[[BaseException], None] | None = on_error
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="rotameter-write", daemon=True)
@@ -198,13 +214,15 @@ class Inbox:
         origin: str,
         seq: int,
         data: bytes,
+        now: bool = False,
     ) -> None:
         """Take one message; one that came before is not written twice.
 
         Parameters
         ----------
         acknowledge : callable or None
-            Called from the writer thread with ``n`` when the message is on disk.
+            Called from the writer thread with ``n`` when all messages up to it are on disk, once
+            for every few of them.
         n : int
             The hub's number of the message.
         origin : str
@@ -213,16 +231,18 @@ class Inbox:
             The origin's number of the message.
         data : bytes
             Whole frames.
+        now : bool
+            Acknowledge this one by itself.
         """
         if seq <= self._seen.get(origin, -1):
             data = b""
         else:
             self._seen[origin] = seq
-        self._queue.put((acknowledge, n, origin, data))
+        self._queue.put((acknowledge, n, origin, data, now))
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
-            acknowledge, n, origin, data = item
+            acknowledge, n, origin, data, now = item
             try:
                 if data:
                     self.store.append(origin, data)
@@ -233,9 +253,18 @@ class Inbox:
                 if on_error is not None:
                     on_error(error)
             # What the disk refused is acknowledged too: it would be refused again.
-            if acknowledge is not None:
+            if acknowledge is not None and self._due(len(data), now):
                 with contextlib.suppress(Exception):
                     acknowledge(n)
+
+    def _due(self, size_bytes: int, now: bool) -> bool:
+        """Tell whether to acknowledge all messages so far."""
+        self._unsaid += 1
+        self._unsaid_bytes += size_bytes
+        if not now and self._unsaid < ACK_EVERY and self._unsaid_bytes < ACK_BYTES:
+            return False
+        self._unsaid = self._unsaid_bytes = 0
+        return True
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Write what has arrived and stop."""

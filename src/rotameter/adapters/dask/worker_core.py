@@ -229,7 +229,7 @@ class Core:
         self._thread_files: dict[int, Any] = {}
         self.origin = origin_of("worker")
         self.own_process = _compat.has_own_process(worker)
-        self.link = WorkerLink(self.origin)
+        self.link = WorkerLink(self.origin, config.get("trace"))
         self.link.workers.append(worker)
         meta = {
             "role": "worker",
