@@ -10,10 +10,11 @@ import numpy as np
 from rotameter.profiler.findings._basis import basis
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings._resources import asked_cores
+from rotameter.profiler.findings._spared import Spared
 from rotameter.profiler.findings._together import Joint, Priced
 from rotameter.profiler.findings.base import price, severity_of, worth_saying
-from rotameter.profiler.replaying.changes import Drop
 from rotameter.profiler.usage import is_job_log
+from rotameter.units import many
 from rotameter.values import Evidence
 
 if TYPE_CHECKING:
@@ -26,17 +27,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEVER_ENDED_WELL",
+    "all_work_s",
+    "by_work",
     "count_like",
     "ends_run",
     "in_vain",
     "lost_work_s",
     "memory_kills",
+    "name_groups",
     "never_ended_well",
     "redone",
     "spent_s",
     "without",
     "without_or_lost",
 ]
+
+MOST_NAMED = 2
 
 NEVER_ENDED_WELL = "tasks that never ended well"
 """The evidence by which a finding is known to be of what made a run fail."""
@@ -176,13 +182,13 @@ def without(
     base = basis(seen, tools)
     slots = max(1.0, seen.slots or 1.0)
     if base is not None and whole and tools.replay is not None:
-        return _from_record(seen, tools, base, (Drop(rows), *more), how)
+        return _from_record(seen, tools, base, (Spared(seen, rows), *more), how)
     if base is not None:
         cost = by_replay(
             seen,
             tools,
             *base,
-            Drop(rows),
+            Spared(seen, rows),
             *more,
             base=base,
             bound_s=float(np.nansum(seen.wall[rows])) / slots,
@@ -352,3 +358,30 @@ def in_vain(
     }
     large = always or core_s >= 0.3 * total
     return Cost(0.0, fields, "warning" if large else "info")
+
+
+def name_groups(seen: View, groups: Sequence[int]) -> str:
+    """Name some groups: the first two, and how many more there are."""
+    if not groups:
+        return "tasks"
+    if len(groups) == 1:
+        return seen.label(groups[0])
+    named = [seen.label(g) for g in groups[:MOST_NAMED]]
+    more = len(groups) - len(named)
+    return f"{', '.join(named)} and {many(more, 'more group')}" if more else " and ".join(named)
+
+
+def by_work(seen: View, rows: Mask) -> list[int]:
+    """Give the groups of some attempts, those with most work in them first."""
+    at = np.flatnonzero(rows)
+    here = np.where(seen.group[at] >= 0, seen.group[at], len(seen.groups))
+    size = len(seen.groups) + 1
+    spent = np.bincount(here, np.nan_to_num(seen.wall[at]), minlength=size)[:-1]
+    count = np.bincount(here, minlength=size)[:-1]
+    return [int(g) for g in np.lexsort((-count, -spent)) if count[g] > 0]
+
+
+def all_work_s(seen: View) -> float:
+    """Sum the seconds of all attempts that really ran, those inside others left out."""
+    live = ~seen.outcome_in("cached") & ~seen.nested
+    return float(np.nansum(seen.wall[live]))
