@@ -30,7 +30,7 @@ def late_run(made_run: Make, *, cpu_s: float = 5.0, bytes_: int = 2_000_000) -> 
     return run
 
 
-def test_one_long_task_on_the_same_work_is_a_straggler(made_run: Make) -> None:
+def test_one_long_task_on_as_much_data_is_a_straggler(made_run: Make) -> None:
     (finding,) = check(Advisor(), late_run(made_run))
     assert (finding.code, finding.kind) == ("RM106", "straggler")
     assert finding.groups == ("map",)
@@ -199,9 +199,9 @@ def test_one_that_computed_on_a_crowded_machine_did_not_hardly_compute(made_run:
     assert "waited for a core besides" in finding.advice
 
 
-def test_the_same_work_is_said_only_where_the_data_are_on_record(made_run: Make) -> None:
+def test_as_much_data_is_said_only_where_they_are_on_record(made_run: Make) -> None:
     (finding,) = check(Advisor(), late_run(made_run))
-    assert finding.title.endswith("on the same work")
+    assert finding.title.endswith("on as much data")
     run = late_run(made_run)
     for row in run.tables["tasks"]:
         row.pop("read_bytes")
