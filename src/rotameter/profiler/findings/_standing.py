@@ -37,8 +37,7 @@ def stood(seen: View) -> Mask:
     """Say which attempts stood ready for long behind one long task of another kind.
 
     Only Dask gives tasks to a worker before it can take them. What waits in a queue, for a slow
-    worker, or behind its
-    own kind, is work that a free core could do: then there is no lack of it.
+    worker or behind its own kind is work that a free core could do: then there is no lack of it.
     """
     if "stood" in seen.memo:
         kept: Mask = seen.memo["stood"]
