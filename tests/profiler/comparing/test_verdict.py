@@ -309,7 +309,9 @@ def test_a_change_the_other_way_is_no_advice_applied(
     ("before", "after", "applied"),
     [(2.0, 4.0, "yes"), (2.0, 3.0, "otherwise"), (2.0, 1.0, "opposite"), (8.0, 16.0, "opposite")],
 )
-def test_a_number_that_was_advised_says_which_way(before: float, after: float, applied: str) -> None:
+def test_a_number_that_was_advised_says_which_way(
+    before: float, after: float, applied: str
+) -> None:
     advised = said(10.0, 8.0, 12.0, "LocalCluster(n_workers=4, threads_per_worker=1)")
     changed = Difference("cluster", "workers", before, after)
     (judged,) = judge([advised], Measured(None, None, None, 0.0), [changed], [], None)

@@ -229,7 +229,9 @@ def backed_off(made_run: Make, engine: str, others: int, first: float = 0.0) -> 
     run.task("t", "fit", "w0", first + 12.0, 2.0, attempt=2, submitted=first + 2.0,
              ready=first + 2.0, **row)  # fmt: skip
     for number in range(others):
-        run.task(f"u{number}", "other", "w1", 2.0 * number, 2.0, ready=0.0, **row)
+        run.task(f"u{number}", "other", "w1", 2.0 * number, 2.0, **row)
+        if number:
+            run.tables["deps"].append({"task_id": f"u{number}", "depends_on": f"u{number - 1}"})
     run.task("end", "join", "w0", first + 14.0, 1.0, **row)
     run.tables["deps"].append({"task_id": "end", "depends_on": "t"})
     return run

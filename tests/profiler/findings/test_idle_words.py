@@ -269,7 +269,7 @@ def test_a_step_of_several_tasks_can_be_of_more(made_run: Make) -> None:
 
 @pytest.mark.parametrize("engine", ["table", "parsl", "python"])
 def test_what_waits_in_a_queue_is_work_that_was_there(made_run: Make, engine: str) -> None:
-    """Three jobs are ready from the start, and begin at 60 s: cores idled, but not for their lack."""
+    """Three jobs are ready from the start, and begin at 60 s: cores did not idle for their lack."""
     run = made_run(workers=4, threads=1, engine=engine)
     run.task("one", "sim", "w0", 0.0, 60.0, ready=0.0)
     for number in range(1, 4):

@@ -138,7 +138,7 @@ def test_a_log_of_slurm_tells_both_kinds(tmp_path: Path) -> None:
     ]
     path = tmp_path / "jobs.txt"
     path.write_text("\n".join([head, *rows]) + "\n")
-    found = {f.title: f for f in rm.diagnose(rm.open(path)).findings if f.code == "RM144"}
+    found = {f.title: f for f in diagnose(rm.open(path)).findings if f.code == "RM144"}
     assert any("`fit`: 1 task was pre-empted and ran again; 1 h of" in title for title in found)
     assert any("`map`: 1 task was lost with its worker or node" in title for title in found)
 
@@ -149,7 +149,10 @@ def test_a_log_of_slurm_tells_both_kinds(tmp_path: Path) -> None:
         [],
         [{"task_id": "a", "outcome": "preempted"}],
         [{"task_id": None, "outcome": "worker_lost", "started_ns": 0, "ended_ns": 5 * 10**9}],
-        [{"task_id": "a", "outcome": "preempted", "wall_s": 9.0}, {"task_id": "a", "outcome": "ok"}],
+        [
+            {"task_id": "a", "outcome": "preempted", "wall_s": 9.0},
+            {"task_id": "a", "outcome": "ok"},
+        ],
     ],
 )
 @pytest.mark.parametrize("engine", ["dask", "slurm", "nextflow", None])

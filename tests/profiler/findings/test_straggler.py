@@ -292,7 +292,9 @@ def spread_out(made_run: Make, seed: int, sigma: float = 0.6, **more: Any) -> An
     """Tasks of log-normal durations on four cores, the longest in the first half: none is idle."""
     durations = np.random.default_rng(seed).lognormal(0.0, sigma, 160)
     order, rng = np.argsort(-durations), np.random.default_rng(seed)
-    durations = durations[np.concatenate([rng.permutation(order[:80]), rng.permutation(order[80:])])]
+    durations = durations[
+        np.concatenate([rng.permutation(order[:80]), rng.permutation(order[80:])])
+    ]
     run = made_run(workers=4, threads=1)
     run.step("map", durations.tolist(), ready=0.0, **more)
     return run

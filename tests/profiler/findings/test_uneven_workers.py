@@ -210,7 +210,9 @@ def handed_out(made_run: Make, slowness: float, moved: int) -> Any:
     for worker, took in (("w0", slowness), ("w1", 1.0)):
         count = 20 - moved if worker == "w0" else 20 + moved
         for number in range(count):
-            run.task(f"{worker}-{number}", "map", worker, number * took, took, ready=0.0, cpu_s=took)
+            run.task(
+                f"{worker}-{number}", "map", worker, number * took, took, ready=0.0, cpu_s=took
+            )
     return run
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.findings._basis import basis
+from rotameter.profiler.findings._basis import as_recorded, basis
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings._resources import asked_cores
 from rotameter.profiler.findings._spared import Spared
@@ -180,11 +180,51 @@ def without(
     if not worth_saying(seen, most):
         return in_vain(seen, rows, _OFF_PATH)
     base = basis(seen, tools)
-    slots = max(1.0, seen.slots or 1.0)
     if base is not None and whole and tools.replay is not None:
         return _from_record(seen, tools, base, (Spared(seen, rows), *more), how)
     if base is not None:
-        cost = by_replay(
+        ways = (base, *_with_waits(seen, base, rows))
+        cost = _dearest(seen, tools, rows, ways, more, bound_how, how)
+        if cost is not None:
+            cost = _at_most(seen, _for_these(cost, rows), most)
+            return cost if cost.fields["cost_core_h"] is not None else _with_held(seen, cost, rows)
+    why = (
+        _OFF_PATH
+        if base is not None
+        else "jobs of a log make no run of their own: nothing ends sooner without them"
+    )
+    return in_vain(seen, rows, why)
+
+
+def _with_waits(seen: View, base: tuple[Change, ...], rows: Mask) -> tuple[tuple[Change, ...], ...]:
+    """Give the run with its waits as recorded, where some waited before they were tried again.
+
+    Where requests decide who waits, a back-off is none: it is in the record only.
+    """
+    plain = as_recorded(seen)
+    waits_s = spent_s(seen, rows) - float(np.nansum(seen.wall[rows]))
+    if plain is None or len(plain) == len(base) or not worth_saying(seen, waits_s):
+        return ()
+    return (plain,)
+
+
+def _dearest(
+    seen: View,
+    tools: Tools,
+    rows: Mask,
+    ways: tuple[tuple[Change, ...], ...],
+    more: tuple[Change, ...],
+    bound_how: str,
+    how: str,
+) -> Cost | None:
+    """Give the highest price of attempts in descriptions of the run, each of which leaves some out.
+
+    By requests a job begins when its cores are free, and no wait is in the run; as recorded the
+    waits are, and cores that get free let nothing begin sooner.
+    """
+    slots = max(1.0, seen.slots or 1.0)
+    costs = [
+        by_replay(
             seen,
             tools,
             *base,
@@ -195,15 +235,9 @@ def without(
             bound_how=bound_how,
             how=how,
         )
-        if cost is not None:
-            cost = _at_most(seen, _for_these(cost, rows), most)
-            return cost if cost.fields["cost_core_h"] is not None else _with_held(seen, cost, rows)
-    why = (
-        _OFF_PATH
-        if base is not None
-        else "jobs of a log make no run of their own: nothing ends sooner without them"
-    )
-    return in_vain(seen, rows, why)
+        for base in ways
+    ]
+    return max((c for c in costs if c is not None), key=lambda cost: cost.seconds, default=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

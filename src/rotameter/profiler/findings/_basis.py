@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings._resources import asked_cores, resources
-from rotameter.profiler.findings._spared import Behind, retried
 from rotameter.profiler.findings.queue_wait import in_waves
 from rotameter.profiler.occupancy import sweep
 from rotameter.profiler.replaying import release
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from rotameter.profiler.findings.base import Tools
     from rotameter.profiler.replaying.changes import Change
     from rotameter.profiler.replaying.model import Model
-    from rotameter.profiler.view import Codes, Floats, Mask, View
+    from rotameter.profiler.view import Codes, Floats, View
 
-__all__ = ["Follow", "Turns", "basis"]
+__all__ = ["Follow", "Turns", "as_recorded", "basis"]
 
 FARTHEST_RATIO = 0.2
 """A replay by requests that is farther off the record than this does not describe the run."""
@@ -125,12 +124,10 @@ def basis(seen: View, tools: Tools) -> tuple[Change, ...] | None:
     if "again_basis" in seen.memo:
         kept: tuple[Change, ...] | None = seen.memo["again_basis"]
         return kept
-    made: tuple[Change, ...] | None = ()
-    if is_job_log(seen):
-        wait = np.where(seen.ran, seen.started - np.fmax(seen.ready, seen.submitted), np.nan)
-        made = (Follow(seen),) if in_waves(seen, np.maximum(wait, 0.0)) else None
+    made = as_recorded(seen)
     if made is not None and seen.meta.get("engine") not in _ENGINES_THAT_PLACE:
-        for most, tried in _candidates(seen, made):
+        asked = (*made, _asked(seen))
+        for most, tried in ((SURELY_RATIO, (*asked, Turns(seen))), (FARTHEST_RATIO, asked)):
             whole = tools.replay.makespan(*tried) if tools.replay is not None else None
             if whole is None or not seen.makespan:
                 continue
@@ -141,25 +138,20 @@ def basis(seen: View, tools: Tools) -> tuple[Change, ...] | None:
     return made
 
 
-def _candidates(
-    seen: View, first: tuple[Change, ...]
-) -> list[tuple[float, tuple[Change, ...]]]:
-    """Give ways to describe a run by its requests, and how far off the record each may be.
+def as_recorded(seen: View) -> tuple[Change, ...] | None:
+    """Give the changes after which a replay keeps each job's wait as it was on record.
 
-    A retry may have waited for a back-off, which nothing in the run explains, or for cores like all
-    others: what gives the record back says which.
+    None where the jobs came of their own accord.
     """
-    after = retried(seen)
-    ways: list[tuple[Change, ...]] = [(*first, _asked(seen))]
-    if after.any():
-        ways.insert(0, (*first, Behind(after), _asked(seen, after)))
-    surely = [(SURELY_RATIO, (*way, Turns(seen))) for way in ways]
-    return [*surely, *((FARTHEST_RATIO, way) for way in ways)]
+    if not is_job_log(seen):
+        return ()
+    wait = np.where(seen.ran, seen.started - np.fmax(seen.ready, seen.submitted), np.nan)
+    return (Follow(seen),) if in_waves(seen, np.maximum(wait, 0.0)) else None
 
 
-def _asked(seen: View, waits: Mask | None = None) -> Change:
+def _asked(seen: View) -> Change:
     """Let requests decide; a place without cores on record has as many as were busy in a queue."""
-    made = resources(seen, waits=waits)
+    made = resources(seen)
     cores = dict(made.worker_cores)
     places, names = _places(seen)
     # What memory a place has is not told by what was asked for at once.

@@ -1,4 +1,4 @@
-"""What attempts may have left in their worker's memory, also those that were not measured in full."""
+"""What attempts may have left in their worker's memory, measured in full or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts that need not have been made: the one that came after begins as the first of them did."""
+"""Attempts that need not have been made: what came after begins as the first of them did."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from rotameter.profiler.replaying.model import Model
     from rotameter.profiler.view import Codes, Mask, View
 
-__all__ = ["Behind", "Spared", "retried"]
+__all__ = ["Spared"]
 
-_STALL, _LATENCY, _WAIT = (PARTS.index(name) for name in ("stall", "latency", "wait"))
-_WAITS = np.array([_STALL, _LATENCY, _WAIT])
+_WAITS = np.array([PARTS.index(name) for name in ("stall", "latency", "wait")])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,36 +52,6 @@ class Spared:
         parts = model.parts_s.copy()
         parts[np.ix_(heirs, _WAITS)] = model.parts_s[np.ix_(first, _WAITS)]
         return dropped(replace(model, parts_s=parts), nodes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Behind:
-    """What some attempts wait for holds no core: others run there meanwhile.
-
-    Attributes
-    ----------
-    rows : ndarray of bool, shape (n attempts,)
-    """
-
-    rows: Mask
-
-    def apply(self, model: Model) -> Model:
-        """Give the model with the change."""
-        nodes = chosen(model, self.rows)
-        parts = model.parts_s.copy()
-        parts[nodes, _WAIT] += parts[nodes, _STALL]
-        parts[nodes, _STALL] = 0.0
-        return replace(model, parts_s=parts)
-
-
-def retried(seen: View) -> Mask:
-    """Say which attempts follow one of their task that was lost or put back; shape (n,)."""
-    taken = seen.lost | seen.outcome_in("rescheduled")
-    order = _by_task(seen, taken)
-    made = np.zeros(seen.n, dtype=bool)
-    after = np.diff(seen.task[order], prepend=-2) == 0
-    made[order[1:]] = after[1:] & taken[order[:-1]]
-    return made
 
 
 def _by_task(seen: View, some: Mask) -> Codes:

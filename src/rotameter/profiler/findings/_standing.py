@@ -1,4 +1,4 @@
-"""Ready tasks that no free core could take: given to a worker where a long one of another kind runs."""
+"""Ready tasks that stand behind a long one of another kind: no free core could take them."""
 
 from __future__ import annotations
 

@@ -257,7 +257,6 @@ def _memory_advice(seen: View, at: Codes, label: str) -> str:
     )
 
 
-
 def _errors(seen: View, at: Codes) -> list[tuple[str, int]]:
     """Count the errors of some attempts, the commonest first."""
     texts = seen.tasks["error"].take(at).to_pylist()

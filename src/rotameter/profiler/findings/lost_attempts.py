@@ -111,7 +111,9 @@ def _finding(seen: View, outcome: str, rows: Mask, cost: Cost) -> Finding:
         groups=tuple(seen.groups[g] for g in groups),
         evidence=_evidence(seen, outcome, rows, again, host),
         **cost.fields,
-        confidence="high" if again[rows].all() and not np.isnan(seen.wall[rows]).any() else "medium",
+        confidence="high"
+        if again[rows].all() and not np.isnan(seen.wall[rows]).any()
+        else "medium",
         advice=_advice(seen, outcome, host),
         change=_change(seen, outcome, host),
         apply=None,
@@ -137,7 +139,9 @@ def _evidence(
     seen: View, outcome: str, rows: Mask, again: Mask, host: tuple[str, int] | None
 ) -> tuple[Evidence, ...]:
     n, all_s, lost_s = int(rows.sum()), all_work_s(seen), lost_work_s(seen, rows)
-    named = (("lost on one host, most", host[1], f"{short(host[0], 40)}, recorded"),) if host else ()
+    named = (
+        (("lost on one host, most", host[1], f"{short(host[0], 40)}, recorded"),) if host else ()
+    )
     wait_s = spent_s(seen, again) - float(np.nansum(seen.wall[again]))
     how = "summed" if lost_s is not None else "how long they ran is not on record"
     timed = int((~np.isnan(seen.wall[rows])).sum())

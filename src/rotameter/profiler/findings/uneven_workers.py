@@ -37,6 +37,8 @@ FIXED_RATIO = 0.25
 """Where tasks that went to any free core would have made the run shorter by this, they did not."""
 LOOSE_RATIO = 0.05
 """Where they would have made it shorter by no more than this, they did."""
+MOSTLY = 0.5
+"""The part of that which lies with the slow worker's tasks, if it is for them that others idled."""
 ALONE_RATIO = 0.9
 """A worker that is alone and takes this part of its time before, or more, gains nothing by that."""
 LEAST_OFF = (0.97, 1.03)
@@ -138,7 +140,7 @@ class Advisor:
         change: Change = Cap(mine, "wall", slow.usual_s[seen.group])
         if speed < 1.0 / SLOW_RATIO:
             change = Speed(name, 1.0 / speed)
-        placement = _placement(tools)
+        placement = _placement(tools, mine)
         base: tuple[Change, ...] = (placement,) if placement is not None else ()
         went = "not waited for it while others idled"
         if placement is not None:
@@ -156,12 +158,18 @@ class Advisor:
         )
 
 
-def _placement(tools: Tools) -> Placement | None:
+def _placement(tools: Tools, mine: Mask) -> Placement | None:
     """Say whether the run's tasks had their workers beforehand, or went to whichever was free.
 
     Tasks that go to any free core give the record back if that is how they went; else the run
-    would have been far shorter, and they had their places. Between the two some of them waited for
-    the slow worker while others had nothing to do: None. With equal workers none would have.
+    would have been far shorter, and they had their places. Between the two, where it was tasks of
+    the slow worker that waited while others had nothing to do: None. With equal workers none would
+    have.
+
+    Parameters
+    ----------
+    mine : ndarray of bool, shape (n attempts,)
+        The slow worker's.
     """
     done = tools.replay.replay if tools.replay is not None else None
     if tools.replay is None or done is None:
@@ -170,7 +178,11 @@ def _placement(tools: Tools) -> Placement | None:
     was_s = done.schedule.makespan_s
     if loose_s is None or loose_s < (1.0 - FIXED_RATIO) * was_s:
         return Placement(fixed=True)
-    return Placement(fixed=False) if loose_s >= (1.0 - LOOSE_RATIO) * was_s else None
+    if loose_s >= (1.0 - LOOSE_RATIO) * was_s:
+        return Placement(fixed=False)
+    free_s = tools.replay.makespan(Unpin(mine))
+    waited = free_s is not None and was_s - free_s >= MOSTLY * (was_s - loose_s)
+    return None if waited else Placement(fixed=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
