@@ -324,8 +324,9 @@ def test_small_pieces_that_come_in_rounds_need_a_client_that_held_them(made_run:
         at = 3.0 * number
         for task in range(400):
             full = {"start_memory_bytes": 90 * MB, "peak_memory_bytes": 10_000}
+            begin = at + 1.0 + 0.002 * (task // 2)
             run.task(
-                f"use-{number}-{task}", "use", f"w{task % 2}", at + 1.0 + 0.002 * (task // 2), 0.002,
+                f"use-{number}-{task}", "use", f"w{task % 2}", begin, 0.002,
                 submitted=at, ready=at, output_bytes=28, **(full if task < 20 else {}),
             )  # fmt: skip
     for tick in range(80):

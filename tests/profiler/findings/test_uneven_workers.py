@@ -181,7 +181,7 @@ def test_a_slow_workers_last_tasks_are_no_narrow_step(made_run: Make) -> None:
 def test_a_slow_worker_beside_barriers_is_neither_straggler_nor_nothing(
     made_run: Make, slowness: float, stages: int
 ) -> None:
-    """Four workers have six tasks of half a second a stage each; one takes longer for all of its."""
+    """Four workers have six tasks of half a second a stage each; one takes longer for its own."""
     run = made_run(workers=4, threads=1)
     begin, before = 0.0, []
     for stage in range(stages):
@@ -190,9 +190,9 @@ def test_a_slow_worker_beside_barriers_is_neither_straggler_nor_nothing(
             took = 0.5 * (slowness if worker == 0 else 1.0)
             for number in range(6):
                 name = f"s{stage}-{worker}-{number}"
-                wobble = 1.0 + 0.01 * ((7 * number + worker) % 5)
+                wall = took * (0.95 + 0.01 * ((7 * number + worker) % 5))
                 run.task(
-                    name, f"stage{stage}", f"w{worker}", begin + number * took, took * wobble * 0.95,
+                    name, f"stage{stage}", f"w{worker}", begin + number * took, wall,
                     ready=begin, cpu_s=0.9 * took,
                 )  # fmt: skip
                 run.tables["deps"] += [{"task_id": name, "depends_on": on} for on in before]
