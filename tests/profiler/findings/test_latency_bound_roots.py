@@ -76,3 +76,26 @@ def test_tiny_tasks_in_the_queue_are_two_causes_that_do_not_overlap(made_run: Ma
     # Done in a few tasks, nearly all gaps go: 500 of 3 ms on each worker.
     assert (held.cost_s or 0) + (tiny.cost_s or 0) == pytest.approx(500 * 0.003, rel=0.06)
     assert "beside what the scheduler's queue costs" in tiny.cost_how
+
+
+@pytest.mark.parametrize(("busy", "part"), [(0.3, None), (0.9, 0.1), (0.95, 0.05), (1.0, 0.0)])
+def test_no_more_is_saved_than_the_machines_cores_allow(
+    made_run: Make, busy: float, part: float | None
+) -> None:
+    """Scheduler and workers compute while tasks wait: on a full machine no stock helps."""
+    run = queued(made_run, wall=0.004)
+    run.meta["machines"] = [{"host": "h", "cores": 2}]
+    for tick in range(1, 16):
+        run.sample("h", "cpu_ratio", tick / 4, busy)
+    trace = run.trace()
+    found = Advisor().check(trace, Tools())
+    if part == 0.0:
+        assert found == []
+        return
+    (finding,) = found
+    window = 500 * 0.004 + 250 * 0.006
+    truth = 250 * 0.004 if part is None else part * window
+    assert finding.cost_s == pytest.approx(truth, rel=0.05)
+    assert ("the machines' own cores" in finding.cost_how) is (part is not None)
+    low, high = finding.cost_s_interval80
+    assert low <= finding.cost_s <= high

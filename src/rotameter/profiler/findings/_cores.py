@@ -19,6 +19,7 @@ __all__ = [
     "host_cores",
     "idle_cores_beside",
     "idle_host_cores",
+    "idle_host_share",
     "processes_beside",
     "threads_of",
 ]
@@ -173,6 +174,22 @@ def idle_host_cores(seen: View, begin_s: float, end_s: float) -> float | None:
         total += cores[host] * (1.0 - float(np.median(value[mine])))
         known = True
     return total if known else None
+
+
+def idle_host_share(seen: View, begin_s: float, end_s: float) -> float | None:
+    """Give the part of the machines' cores that nothing at all used, on the mean; None = unknown."""
+    table = seen.table("samples")
+    rows = table.filter(pc.equal(table["metric"], "cpu_ratio"))
+    names = np.array(rows["subject"].to_pylist(), dtype=object)
+    at, value = seen.seconds(rows["at_ns"]), floats(rows["value"])
+    # A reading is about the half second before it.
+    inside = (at > begin_s) & (at <= end_s + 0.5) & ~np.isnan(value)
+    cores = seen.machines("cores")
+    idle, total = 0.0, 0.0
+    for host in sorted(set(names[inside].tolist()) & set(cores)):
+        total += cores[host]
+        idle += cores[host] * (1.0 - float(value[inside & (names == host)].mean()))
+    return max(0.0, idle) / total if total > 0 else None
 
 
 def controller(seen: View, metric: str) -> tuple[Floats, Floats]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.findings._cores import threads_of
+from rotameter.profiler.findings._cores import idle_host_share, threads_of
 from rotameter.profiler.findings._together import Joint
 from rotameter.profiler.findings.base import (
     Tools,
@@ -44,6 +44,9 @@ SLOWEST_TRIP_S = 0.03
 
 STANDS_OUT = 0.75
 """Tasks that were at hand begin within this part of the mean gap; else they cannot be told."""
+
+NEAR_LIMIT = 0.6
+"""A machine in full use has its tasks take longer: of what its idle cores allow that much is sure."""
 
 RAISE_TO = 4.0
 MOST_INPUTS = 5
@@ -88,7 +91,8 @@ class Advisor:
         lost = unused_while_ready(seen, rows)
         window = float(seen.ended[rows].max() - np.fmin(seen.ready, seen.started)[rows].min())
         gaps = _Gaps.of(seen, rows, saturation)
-        cost = max(0.0, lost - n * gaps.stocked_s) / slots
+        room_s = _room_s(seen, rows)
+        cost = min(max(0.0, lost - n * gaps.stocked_s) / slots, room_s)
         if lost < 0.15 * window * slots or not worth_saying(seen, cost):
             return None
         if lost / n > SLOWEST_TRIP_S:
@@ -116,13 +120,11 @@ class Advisor:
                 ),
             ),
             **price(seen, cost),
-            cost_s_interval80=(
-                round(max(0.0, lost - n * gaps.most_s) / slots, 6),
-                round(min((lost - n * gaps.least_s) / slots, seen.makespan or 0.0), 6),
-            ),
+            cost_s_interval80=_interval(seen, gaps, lost, n, room_s),
             cost_how=(
                 f"idle core time over {format_number(slots)} cores, as if each gap before a task "
                 f"were {format_seconds(gaps.stocked_s)}: {gaps.how}"
+                + ("; no more than the machines' own cores idled" if cost >= room_s else "")
             ),
             confidence="high",
             advice=(
@@ -139,8 +141,28 @@ class Advisor:
                 "  # before the cluster starts"
             ),
             apply={"order": {"value": target}},
-            what_if=_Idled(rows, gaps),
+            what_if=_Idled(rows, gaps, room_s),
         )
+
+
+def _room_s(seen: View, rows: Mask) -> float:
+    """Give the seconds by which a stretch can be shorter until the machines' cores are all in use.
+
+    What keeps tasks waiting is work too: sending them takes scheduler and workers CPU time, which
+    tasks at hand need as well. Where the machines are not sampled there is no such limit.
+    """
+    begin_s = float(np.fmin(seen.ready, seen.started)[rows].min())
+    end_s = float(seen.ended[rows].max())
+    share = idle_host_share(seen, begin_s, end_s)
+    return float("inf") if share is None else share * (end_s - begin_s)
+
+
+def _interval(seen: View, gaps: _Gaps, lost: float, n: int, room_s: float) -> tuple[float, float]:
+    """Give the range of a price by idle cores, with the machines' own limit on it."""
+    slots = float(seen.slots or 1.0)
+    low = min(max(0.0, lost - n * gaps.most_s) / slots, NEAR_LIMIT * room_s)
+    high = min((lost - n * gaps.least_s) / slots, room_s, seen.makespan or 0.0)
+    return round(low, 6), round(high, 6)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,6 +171,7 @@ class _Idled:
 
     rows: Mask
     gaps: _Gaps
+    most_s: float = float("inf")
 
     def with_(self, others: Sequence[Any], seen: View, replay: Replayer | None) -> Joint | None:
         """Sweep all of the groups at once."""
@@ -158,7 +181,7 @@ class _Idled:
 
         def less(gaps_s: list[float]) -> float:
             kept = sum(n * gap_s for n, gap_s in zip(count, gaps_s, strict=True))
-            return max(0.0, lost - kept) / slots
+            return min(max(0.0, lost - kept) / slots, sum(part.most_s for part in parts))
 
         return Joint(
             less([part.gaps.stocked_s for part in parts]),
