@@ -19,8 +19,8 @@ __all__ = [
     "host_cores",
     "idle_cores_beside",
     "idle_host_cores",
-    "idle_host_share",
     "processes_beside",
+    "spare_share",
     "threads_of",
 ]
 
@@ -176,20 +176,26 @@ def idle_host_cores(seen: View, begin_s: float, end_s: float) -> float | None:
     return total if known else None
 
 
-def idle_host_share(seen: View, begin_s: float, end_s: float) -> float | None:
-    """Give the part of the machines' cores that nothing at all used, on the mean; None = unknown."""
+def spare_share(seen: View, begin_s: float, end_s: float) -> float | None:
+    """Give the part of the machines' cores that the run's own processes did not use; None: unknown.
+
+    Workers, scheduler and client, as far as they were sampled; what others use meanwhile they might
+    have to give up.
+    """
+    hosts = {host for host in seen.table("workers")["host"].to_pylist() if host}
+    cores = seen.machines("cores")
     table = seen.table("samples")
-    rows = table.filter(pc.equal(table["metric"], "cpu_ratio"))
-    names = np.array(rows["subject"].to_pylist(), dtype=object)
+    rows = table.filter(pc.equal(table["metric"], "process_cpu_cores"))
     at, value = seen.seconds(rows["at_ns"]), floats(rows["value"])
     # A reading is about the half second before it.
     inside = (at > begin_s) & (at <= end_s + 0.5) & ~np.isnan(value)
-    cores = seen.machines("cores")
-    idle, total = 0.0, 0.0
-    for host in sorted(set(names[inside].tolist()) & set(cores)):
-        total += cores[host]
-        idle += cores[host] * (1.0 - float(value[inside & (names == host)].mean()))
-    return max(0.0, idle) / total if total > 0 else None
+    names = np.array(rows["subject"].to_pylist(), dtype=object)[inside].tolist()
+    busy = {seen.workers[code] for code in np.unique(seen.worker[seen.ran]).tolist() if code >= 0}
+    if not hosts or not hosts <= set(cores) or not busy or not busy <= set(names):
+        return None
+    readings = max(names.count(name) for name in set(names))
+    total = sum(cores[host] for host in hosts)
+    return max(0.0, 1.0 - float(value[inside].sum()) / readings / total)
 
 
 def controller(seen: View, metric: str) -> tuple[Floats, Floats]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.findings._cores import idle_host_share, threads_of
+from rotameter.profiler.findings._cores import spare_share, threads_of
 from rotameter.profiler.findings._together import Joint
 from rotameter.profiler.findings.base import (
     Tools,
@@ -46,7 +46,7 @@ STANDS_OUT = 0.75
 """Tasks that were at hand begin within this part of the mean gap; else they cannot be told."""
 
 NEAR_LIMIT = 0.6
-"""A machine in full use has its tasks take longer: of what its idle cores allow that much is sure."""
+"""In a machine in full use tasks take longer: so much of what its idle cores allow is sure."""
 
 RAISE_TO = 4.0
 MOST_INPUTS = 5
@@ -124,7 +124,7 @@ class Advisor:
             cost_how=(
                 f"idle core time over {format_number(slots)} cores, as if each gap before a task "
                 f"were {format_seconds(gaps.stocked_s)}: {gaps.how}"
-                + ("; no more than the machines' own cores idled" if cost >= room_s else "")
+                + ("; no more than their machines' cores have to spare" if cost == room_s else "")
             ),
             confidence="high",
             advice=(
@@ -149,11 +149,11 @@ def _room_s(seen: View, rows: Mask) -> float:
     """Give the seconds by which a stretch can be shorter until the machines' cores are all in use.
 
     What keeps tasks waiting is work too: sending them takes scheduler and workers CPU time, which
-    tasks at hand need as well. Where the machines are not sampled there is no such limit.
+    tasks at hand need as well. Where processes are not sampled there is no such limit.
     """
     begin_s = float(np.fmin(seen.ready, seen.started)[rows].min())
     end_s = float(seen.ended[rows].max())
-    share = idle_host_share(seen, begin_s, end_s)
+    share = spare_share(seen, begin_s, end_s)
     return float("inf") if share is None else share * (end_s - begin_s)
 
 
