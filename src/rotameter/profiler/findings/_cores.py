@@ -194,8 +194,9 @@ def spare_share(seen: View, begin_s: float, end_s: float) -> float | None:
     if not hosts or not hosts <= set(cores) or not busy or not busy <= set(names):
         return None
     readings = max(names.count(name) for name in set(names))
-    total = sum(cores[host] for host in hosts)
-    return max(0.0, 1.0 - float(value[inside].sum()) / readings / total)
+    total = float(sum(cores[host] for host in hosts))
+    used = float(value[inside].sum()) / (readings * total)
+    return float(max(0.0, 1.0 - used))
 
 
 def controller(seen: View, metric: str) -> tuple[Floats, Floats]:

@@ -48,6 +48,8 @@ STANDS_OUT = 0.75
 NEAR_LIMIT = 0.6
 """In a machine in full use tasks take longer: so much of what its idle cores allow is sure."""
 
+_LESS = "; less where sending takes as much CPU time as now: the machines' cores have less to spare"
+
 RAISE_TO = 4.0
 MOST_INPUTS = 5
 """Groups that depend on fewer tasks in all are roots to distributed."""
@@ -92,7 +94,7 @@ class Advisor:
         window = float(seen.ended[rows].max() - np.fmin(seen.ready, seen.started)[rows].min())
         gaps = _Gaps.of(seen, rows, saturation)
         room_s = _room_s(seen, rows)
-        cost = min(max(0.0, lost - n * gaps.stocked_s) / slots, room_s)
+        cost = max(0.0, lost - n * gaps.stocked_s) / slots
         if lost < 0.15 * window * slots or not worth_saying(seen, cost):
             return None
         if lost / n > SLOWEST_TRIP_S:
@@ -124,7 +126,7 @@ class Advisor:
             cost_how=(
                 f"idle core time over {format_number(slots)} cores, as if each gap before a task "
                 f"were {format_seconds(gaps.stocked_s)}: {gaps.how}"
-                + ("; no more than their machines' cores have to spare" if cost == room_s else "")
+                + (_LESS if cost > room_s else "")
             ),
             confidence="high",
             advice=(
@@ -141,15 +143,16 @@ class Advisor:
                 "  # before the cluster starts"
             ),
             apply={"order": {"value": target}},
-            what_if=_Idled(rows, gaps, room_s),
+            what_if=_Idled(rows, gaps),
         )
 
 
 def _room_s(seen: View, rows: Mask) -> float:
     """Give the seconds by which a stretch can be shorter until the machines' cores are all in use.
 
-    What keeps tasks waiting is work too: sending them takes scheduler and workers CPU time, which
-    tasks at hand need as well. Where processes are not sampled there is no such limit.
+    What keeps tasks waiting is work too: sending them takes scheduler and workers CPU time. Part of
+    it goes when tasks are sent many at once, how much is not known. Infinite where processes are
+    not sampled.
     """
     begin_s = float(np.fmin(seen.ready, seen.started)[rows].min())
     end_s = float(seen.ended[rows].max())
@@ -158,10 +161,10 @@ def _room_s(seen: View, rows: Mask) -> float:
 
 
 def _interval(seen: View, gaps: _Gaps, lost: float, n: int, room_s: float) -> tuple[float, float]:
-    """Give the range of a price by idle cores, with the machines' own limit on it."""
+    """Give the range of a price by idle cores; what the machines have to spare may be less."""
     slots = float(seen.slots or 1.0)
     low = min(max(0.0, lost - n * gaps.most_s) / slots, NEAR_LIMIT * room_s)
-    high = min((lost - n * gaps.least_s) / slots, room_s, seen.makespan or 0.0)
+    high = min((lost - n * gaps.least_s) / slots, seen.makespan or 0.0)
     return round(low, 6), round(high, 6)
 
 
@@ -171,7 +174,6 @@ class _Idled:
 
     rows: Mask
     gaps: _Gaps
-    most_s: float = float("inf")
 
     def with_(self, others: Sequence[Any], seen: View, replay: Replayer | None) -> Joint | None:
         """Sweep all of the groups at once."""
@@ -181,7 +183,7 @@ class _Idled:
 
         def less(gaps_s: list[float]) -> float:
             kept = sum(n * gap_s for n, gap_s in zip(count, gaps_s, strict=True))
-            return min(max(0.0, lost - kept) / slots, sum(part.most_s for part in parts))
+            return max(0.0, lost - kept) / slots
 
         return Joint(
             less([part.gaps.stocked_s for part in parts]),
