@@ -23,8 +23,8 @@ from rotameter.adapters.importers._nextflow_rows import (
     link,
     make,
 )
-from rotameter.adapters.importers._nextflow_same import Same
-from rotameter.adapters.importers._nextflow_values import Seen, is_null
+from rotameter.adapters.importers._nextflow_same import Known, Same
+from rotameter.adapters.importers._nextflow_values import Seen
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
 from rotameter.errors import BadInput
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Importer"]
 
-_TELLING = ("hash", "native_id", "task_id", "submit", "start", "complete")
-
 
 class Importer:
     """Reads trace files of Nextflow."""
@@ -49,7 +47,7 @@ class Importer:
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
-        self._seen: dict[int, int] = {}
+        self._known = Known()
         self._headers = 0
         self._same = Same()
         self._twice = 0
@@ -165,24 +163,15 @@ class Importer:
     def _again(self, record: Record, made: Attempt, header: int) -> bool:
         """Say whether this attempt came before, in any of the files.
 
-        The hash stands for one execution's work folder; other rows must be the same throughout,
-        with something in them that tells executions apart. Traces with a row in common are of one
-        workflow.
+        The hash stands for one execution's work folder; other rows must be the same in all that
+        both traces have, with something in it that tells executions apart. Traces with a row in
+        common are of one workflow.
         """
-        fields = record.fields
-        if made.hash and made.row["outcome"] != "cached":
-            parts: tuple[Any, ...] = (
-                made.hash,
-                *(fields.get(c) for c in ("native_id", "name", "status", "attempt")),
-            )
-        elif any(fields.get(c) and not is_null(fields[c]) for c in _TELLING):
-            parts = tuple(sorted(fields.items()))
-        else:
-            return False
-        key = hash(parts)
-        known = key in self._seen
-        self._same.add(self._seen.setdefault(key, header), header)
-        return known
+        ran = bool(made.hash) and made.row["outcome"] != "cached"
+        found = self._known.again(record.fields, header, ran=ran)
+        if found is not None:
+            self._same.add(found, header)
+        return found is not None
 
     def _attempt(self, file: InputFile, build: Builder, record: Record) -> Attempt | None:
         if record.reason is not None:
