@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
+import rotameter
 from rotameter.adapters.importers.table import Importer
 from rotameter.profiler.trace import Trace
 from rotameter.testing.importers import import_bytes
@@ -19,7 +21,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 Row = dict[str, Any]
 
 
-def shown(at_s: int, zone: Any = timezone(timedelta(hours=1)), pattern: str = "%c") -> str:
+def shown(at_s: int, zone: Any = timezone(timedelta(hours=1)), pattern: str = "%a %b %e %H:%M:%S %Y") -> str:
     return datetime.fromtimestamp(at_s, zone).strftime(pattern)
 
 
@@ -54,11 +56,11 @@ def history(*jobs: tuple[str, int], zone: Any = timezone(timedelta(hours=1))) ->
     return json.dumps({"Jobs": found}, indent=1)
 
 
-def read(*files: str, **options: Any) -> Trace:
+def read(*files: str) -> Trace:
     named = {
         f"f{i}.{'json' if text[0] == '{' else 'log'}": text.encode() for i, text in enumerate(files)
     }
-    trace = import_bytes(Importer, named, **options)
+    trace = import_bytes(Importer, named)
     records = trace.meta["importer"]["records"]
     assert records["in"] == records["out"] + records["merged"] + records["rejected"]
     return trace
@@ -95,7 +97,9 @@ def test_what_only_the_local_log_has_is_moved_as_well() -> None:
     assert starts(trace) == sorted([*JOBS, alone])
 
 
-def test_submission_start_and_end_of_one_job_are_enough_and_a_start_alone_is_not() -> None:
+def test_submission_start_and_end_of_one_job_are_enough_and_a_start_alone_is_not(
+    tmp_path: Path,
+) -> None:
     assert len(starts(read(log(JOBS[0]), history(JOBS[0])))) == 1
     head = "job_id,start,state\n"
     local = head + f"7,{shown(BEGUN_S, pattern='%Y-%m-%d %H:%M:%S')},running\n"
@@ -104,7 +108,10 @@ def test_submission_start_and_end_of_one_job_are_enough_and_a_start_alone_is_not
     assert len(starts(trace)) == 2
     (word,) = zone_words(trace)
     assert "+01:00 apart, counted twice" in word and "--utc-offset" in word
-    assert starts(read(local, zoned, utc_offset_s=3600.0)) == [("7", BEGUN_S)]
+    for name, text in (("a.csv", local), ("b.csv", zoned)):
+        (tmp_path / name).write_text(text)
+    told = rotameter.open(tmp_path, utc_offset="+01:00")
+    assert starts(told) == [("7", BEGUN_S)] and not zone_words(told)
 
 
 def test_a_change_of_the_clocks_lies_between() -> None:
