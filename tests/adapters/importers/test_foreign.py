@@ -32,6 +32,15 @@ SEFF = (
 )
 SPAN = {"traceId": "0af7651916cd43dd", "id": "b7ad6b7169203331", "name": "load",
         "timestamp": 1714557600000000, "duration": 1500000}  # fmt: skip
+REPORT = (
+    ",JobID,JobName,RuleName,Elapsed,TotalCPU,NNodes,NCPUS,MaxRSS,ReqMem,Elapsed_sec,TotalCPU_sec,"
+    "MaxRSS_MB,RequestedMem_MB,MainJobID,CPU Efficiency (%),Memory Usage (%)\n"
+    "2,71.0,python,rule_align,00:01:05,00:59,1,2,512000K,,65,59,500.0,954.0,71,45.4,52.41\n"
+)
+REPORTSEFF = (
+    "     JobID    State       Elapsed  TimeEff   CPUEff   MemEff \n"
+    "  24418435    COMPLETED  01:27:42   29.2%    99.8%    47.6%  \n"
+)
 ZIPKIN = json.dumps([SPAN, {**SPAN, "id": "c", "localEndpoint": {"serviceName": "wf"}}])
 JAEGER = json.dumps(
     {"data": [{"traceID": "a", "spans": [{"traceID": "a", "spanID": "b", "operationName": "load",
@@ -45,6 +54,8 @@ LOGS = {
                      "the folder of the run"),
     "2026-11-29T201352.1.snakemake.log": (SNAKEMAKE, "log of Snakemake", "holds .snakemake"),
     "seff.txt": (SEFF, "seff", "rotameter collect slurm"),
+    "efficiency_report_1.csv": (REPORT, "efficiency report", "the folder in which Snakemake ran"),
+    "seff.out": (REPORTSEFF, "reportseff", "sacct's listing"),
     "spans.json": (ZIPKIN, "spans in Zipkin's own form", "OTLP JSON"),
     "traces.json": (f"[{ZIPKIN}]", "spans in Zipkin's own form", "OTLP JSON"),
     "lines.jsonl": (f"{json.dumps(SPAN)}\n" * 3, "spans in Zipkin's own form", "OTLP JSON"),

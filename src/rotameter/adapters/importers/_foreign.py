@@ -50,6 +50,17 @@ _LOGS = (
         "is what seff prints, a summary of one job for people",
         "give the job's number, or sacct's listing (rotameter collect slurm --jobs ID)",
     ),
+    (
+        re.compile(rb"\A[^\n]*?\bJobID\b[ ,|]+State[ ,|]+Elapsed[ ,|]+TimeEff\b"),
+        "is what reportseff prints, shares of what jobs had",
+        "give sacct's listing of the jobs (rotameter collect slurm --jobs IDS)",
+    ),
+    (
+        re.compile(rb"\A(?=[^\n]*\bJobID\b)(?=[^\n]*\bElapsed_sec\b)(?=[^\n]*\bMaxRSS_MB\b)"),
+        "is an efficiency report of Snakemake's Slurm plug-in, which has no times of day and no ends",
+        "give the folder in which Snakemake ran, with whose logs it is joined, or sacct's listing "
+        "of the jobs (rotameter collect slurm --jobs IDS)",
+    ),
 )  # fmt: skip
 """What is in logs and summaries, what they are, and what to give instead."""
 
