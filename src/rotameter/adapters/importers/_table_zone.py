@@ -34,6 +34,9 @@ _MISSING = np.iinfo(np.int64).min
 _QUARTER_NS = 900 * 10**9
 _HOUR_NS = 4 * _QUARTER_NS
 _MOST_NS = 15 * _HOUR_NS
+_DAY_NS = 24 * _HOUR_NS
+_SUNDAY, _THURSDAY = 6, 3
+"""Of a week that begins on Monday; 1 January 1970 was the second."""
 _SURE = 3
 """So many times do not lie the same quarter hours apart by chance."""
 
@@ -196,8 +199,13 @@ def _changes(utc: NDArray[np.int64], east: NDArray[np.int64]) -> list[int] | Non
         if abs(after - before) > _HOUR_NS or not may_change(low, high):
             return None
         hours = whole_hours(low, high, after - before)
-        found.append(hours[0] if hours else high)
+        found.append(min(hours, key=_is_not_sunday, default=high))  # of equals the first
     return found
+
+
+def _is_not_sunday(at_ns: int) -> bool:
+    """Say whether it is a day on which few countries change their clocks."""
+    return (at_ns // _DAY_NS + _THURSDAY) % 7 != _SUNDAY
 
 
 def _agreeing(
