@@ -36,7 +36,7 @@ _HOUR_NS = 4 * _QUARTER_NS
 _MOST_NS = 15 * _HOUR_NS
 _DAY_NS = 24 * _HOUR_NS
 _SUNDAY, _THURSDAY = 6, 3
-"""Of a week that begins on Monday; 1 January 1970 was the second."""
+"""Days of a week that begins on Monday (0); 1 January 1970 was a Thursday."""
 _SURE = 3
 """So many times do not lie the same quarter hours apart by chance."""
 
