@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+import rotameter
 from rotameter.adapters.importers.nextflow import Importer
 from rotameter.testing import import_bytes
 
@@ -92,3 +93,17 @@ def test_many_rows_take_time_in_proportion() -> None:
 
     took(100)
     assert took(8_000) < 24 * took(1_000)
+
+
+@pytest.mark.parametrize("gone", [("hash",), ()])
+def test_the_row_of_the_trace_with_most_columns_is_kept(tmp_path, gone):
+    whole = written(RUN, gone)
+    (tmp_path / "b.txt").write_bytes(whole)
+    want = rotameter.open(tmp_path / "b.txt").table("tasks")
+    (tmp_path / "a.txt").write_bytes(written(RUN, (*gone, "submit", "peak_rss", "native_id")))
+    for paths in ([tmp_path], [tmp_path / "a.txt", tmp_path / "b.txt"]):
+        assert rotameter.open(paths).table("tasks").equals(want)
+    (tmp_path / ".nextflow").mkdir()  # the folder of a run: joined
+    made = rotameter.open(tmp_path).table("tasks")
+    for name in ("task_id", "submitted_ns", "started_ns", "peak_memory_bytes", "wall_s"):
+        assert made[name].equals(want[name])

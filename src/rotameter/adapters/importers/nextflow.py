@@ -27,7 +27,7 @@ from rotameter.adapters.importers._nextflow_same import Known, Same
 from rotameter.adapters.importers._nextflow_values import Seen
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
-from rotameter.errors import BadInput
+from rotameter.errors import BadInput, InputError
 from rotameter.profiler.view import short
 from rotameter.units import format_seconds, many
 
@@ -66,6 +66,10 @@ class Importer:
                     return 0.0
                 return 0.7 if header.unknown or "task_id" not in header.columns else 0.95
         return 0.0
+
+    def in_order(self, files: Sequence[InputFile]) -> list[InputFile]:
+        """Put traces that have more columns first: of a row in several the first is kept."""
+        return sorted(files, key=_width, reverse=True)
 
     def read(self, file: InputFile, build: Builder, **options: Any) -> None:
         """Read one trace."""
@@ -205,6 +209,16 @@ class Importer:
             build.warn(f"{kind} times among others cannot be compared with them: left out")
         elif not made.zoned:
             build.local = True
+
+
+def _width(file: InputFile) -> int:
+    """Count the columns that Nextflow knows in a trace's first header; 0 if it has none."""
+    try:
+        lines = file.head_text.split("\n")
+    except InputError:  # said when it is read
+        return 0
+    header = find_header(next((line for line in lines if line.strip()), ""))
+    return 0 if header is None else len(header.columns) - len(header.unknown)
 
 
 def _settled(

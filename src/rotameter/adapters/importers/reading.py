@@ -162,6 +162,8 @@ def _read_files(
     """Read file after file; a broken one costs an error, the others go on."""
     broken: list[InputError] = []
     files = once(importer.name, files, build)
+    if hasattr(importer, "in_order"):
+        files = importer.in_order(files)
     for done, file in enumerate(files):
         if progress is not None:
             progress(done, len(files))

@@ -196,9 +196,10 @@ def _traces(
     """Give the attempts of each trace."""
     found: list[list[Attempt]] = []
     troubles: list[str] = []
-    for file, name in folder.traces:
+    traces = (InputFile(name, file.opener, file.path) for file, name in folder.traces)
+    for file in importer.in_order([*traces]):
         try:
-            found += importer.attempts(InputFile(name, file.opener, file.path), build)
+            found += importer.attempts(file, build)
         except InputError as error:
             troubles.append(str(error))
         else:
