@@ -50,7 +50,7 @@ JAEGER = json.dumps(
 
 LOGS = {
     ".nextflow.log": (NEXTFLOW, "log of Nextflow", "the trace (-with-trace), or the folder"),
-    "nextflow.out": ("N E X T F L O W  ~  version 23.10.0\nLaunching `main.nf`\n", "log of Nextflow",
+    "nextflow.out": ("N E X T F L O W  ~  version 23.10.0\nLaunching `m`\n", "log of Nextflow",
                      "the folder of the run"),
     "2026-11-29T201352.1.snakemake.log": (SNAKEMAKE, "log of Snakemake", "holds .snakemake"),
     "seff.txt": (SEFF, "seff", "rotameter collect slurm"),

@@ -21,7 +21,9 @@ BERLIN = ZoneInfo("Europe/Berlin")
 Row = dict[str, Any]
 
 
-def shown(at_s: int, zone: Any = timezone(timedelta(hours=1)), pattern: str = "%a %b %e %H:%M:%S %Y") -> str:
+def shown(
+    at_s: int, zone: Any = timezone(timedelta(hours=1)), pattern: str = "%a %b %e %H:%M:%S %Y"
+) -> str:
     return datetime.fromtimestamp(at_s, zone).strftime(pattern)
 
 
@@ -137,9 +139,7 @@ def test_jobs_that_do_not_agree_are_kept_apart_and_it_is_said() -> None:
 
 def test_other_jobs_tell_nothing() -> None:
     trace = read(log(*JOBS), history(("x.srv", BEGUN_S)))
-    assert zone_words(trace) == [
-        "some times carry a zone and others do not: those are read as UTC"
-    ]
+    assert zone_words(trace) == ["some times carry a zone and others do not: those are read as UTC"]
 
 
 def test_runs_of_a_job_tell_nothing_of_the_zone_and_are_moved() -> None:

@@ -57,7 +57,7 @@ _LOGS = (
     ),
     (
         re.compile(rb"\A(?=[^\n]*\bJobID\b)(?=[^\n]*\bElapsed_sec\b)(?=[^\n]*\bMaxRSS_MB\b)"),
-        "is an efficiency report of Snakemake's Slurm plug-in, which has no times of day and no ends",
+        "is an efficiency report of Snakemake's Slurm plug-in, which has no times of day",
         "give the folder in which Snakemake ran, with whose logs it is joined, or sacct's listing "
         "of the jobs (rotameter collect slurm --jobs IDS)",
     ),

@@ -94,8 +94,8 @@ class Importer:
                 broken.append(error)
         if broken and len(broken) == len(held):
             raise broken[0]
-        for error in broken:
-            build.warn(str(error))
+        for trouble in broken:
+            build.warn(str(trouble))
         if again:
             build.warn(
                 "runs that are in several databases (as one may be a copy made before their end) "

@@ -202,8 +202,8 @@ def known_zone(ledger: Ledger, given_s: float | None, build: Builder) -> None:
     if given_s is not None and told and given_s not in told:
         said = ", ".join(zone_text(zone_s * 1e9) for zone_s in told)
         build.warn(
-            f"--utc-offset {zone_text(given_s * 1e9)} is not what the run's own times tell ({said}): "
-            "theirs is taken"
+            f"--utc-offset {zone_text(given_s * 1e9)} is not what the run's own times tell "
+            f"({said}): theirs is taken"
         )
 
 
