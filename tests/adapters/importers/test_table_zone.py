@@ -161,3 +161,22 @@ def test_two_plain_tables() -> None:
     local = rows("%Y-%m-%d %H:%M:%S", timezone(timedelta(hours=-5, minutes=-30)))
     trace = read(local, rows("%Y-%m-%dT%H:%M:%SZ", UTC))
     assert starts(trace) == JOBS and "-05:30" in zone_words(trace)[0]
+
+
+def test_a_queue_in_local_times_beside_a_log_of_jobs_that_have_ended() -> None:
+    queue = json.loads(history(*JOBS))
+    for job in queue["Jobs"].values():
+        del job["obittime"], job["Exit_status"], job["resources_used"]
+        job["job_state"] = "R"
+    for files in ((json.dumps(queue), log(*JOBS)), (log(*JOBS), json.dumps(queue))):
+        trace = read(*files)
+        assert starts(trace) == JOBS
+        assert {row["outcome"] for row in trace.table("tasks").to_pylist()} == {"ok"}
+
+
+def test_where_an_hour_comes_twice_other_times_are_right() -> None:
+    first = int(datetime(2024, 10, 24, 9, 0, 7, tzinfo=UTC).timestamp())
+    jobs = [(f"{day}.srv", first + day * 24 * HOUR_S) for day in range(6)]
+    for alone in range(6):
+        rest = [job for at, job in enumerate(jobs) if at != alone]
+        assert starts(read(log(*rest), history(*jobs, zone=BERLIN))) == jobs
