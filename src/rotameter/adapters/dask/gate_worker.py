@@ -27,7 +27,7 @@ TOLD_S = 0.05
 the task's own one, which lets the next begin, wait for the stream's next turn."""
 
 AGAIN = 20
-"""A task that raised ``MemoryError`` so often on one worker has it for good: nobody gave it more."""
+"""A task that raised ``MemoryError`` so often on one worker keeps it: nobody gave it more."""
 
 BESIDE = 8
 """Of tasks of so many names that ran beside one, it is told which they were."""
