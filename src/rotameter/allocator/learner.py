@@ -162,6 +162,7 @@ class Learner:
             self._seen.add(value, weight)
         self.largest = max(value for value, _ in kept) / (1 + HEADROOM) if kept else 0.0
         self._losses = [0.0] * len(EXPERTS)
+        self._best = 0
         self._ladders = None
 
     # -- choosing ---------------------------------------------------------------------------
