@@ -176,7 +176,7 @@ def half() -> Any:
     made.worker = SimpleNamespace(
         state=SimpleNamespace(tasks={key: SimpleNamespace(run_id=1) for key in keys}, nbytes=0),
         log_event=lambda topic, msg: said.extend(msg["tasks"]),
-        loop=SimpleNamespace(add_callback=lambda *words: None),
+        loop=SimpleNamespace(add_callback=lambda *words: None, call_later=None),
     )
     made._lock, made._proc, made._running, made._base = threading.Lock(), process, {}, 0
     made._said, made._raised = [], Counter()

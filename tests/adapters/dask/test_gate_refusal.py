@@ -42,6 +42,24 @@ def test_the_tasks_own_error_is_the_cause_where_the_user_sees_it(way: Any) -> No
     assert isinstance(way.loads(way.dumps(made)).__cause__, TooLittle)
 
 
+def test_what_tblib_has_taken_over_arrives_with_its_cause_too() -> None:
+    """Classes that were there before distributed are pickled by tblib, their causes apart."""
+    import copyreg
+
+    from tblib import pickling_support
+
+    error = _pickled(raised(TooLittle("cannot hold 9 GB")))
+    made = too_large("load-1", 0.0, 4e9, 4e9, Said("cannot hold 9 GB", error))
+    assert made.__cause__ is not None
+    before = dict(copyreg.dispatch_table)
+    try:
+        pickling_support.install(made, made.__cause__)
+        assert isinstance(pickle.loads(pickle.dumps(made)).__cause__, TooLittle)
+    finally:
+        copyreg.dispatch_table.clear()
+        copyreg.dispatch_table.update(before)
+
+
 @pytest.mark.parametrize("error", [None, b"no pickle", pickle.dumps("no error")])
 def test_an_error_that_cannot_be_opened_is_there_in_its_words(error: bytes | None) -> None:
     made = pickle.loads(pickle.dumps(too_large("x", 0.0, 4e9, 4e9, Said("no more", error))))

@@ -36,6 +36,17 @@ class Said:
         return made
 
 
+class _Sent(MemoryError):
+    """A task's own error on its way: it is itself again where it arrives."""
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(said.words)
+        self.said = said
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (self.said.words, self.said.error)
+
+
 class OutOfMemory(PolicyError, MemoryError):
     """A task raised ``MemoryError`` with all that the largest worker has.
 
@@ -54,7 +65,7 @@ class OutOfMemory(PolicyError, MemoryError):
     ) -> None:
         super().__init__(message, hint=hint)
         self.said = said or Said()
-        self.__cause__ = MemoryError(self.said.words)
+        self.__cause__ = _Sent(self.said) if self.said.error else MemoryError(self.said.words)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, (str(self), self.hint, self.said.words, self.said.error)
@@ -63,13 +74,17 @@ class OutOfMemory(PolicyError, MemoryError):
 def _arrived(message: str, hint: str | None, words: str, error: bytes | None) -> OutOfMemory:
     """Make the error anew where the user sees it, with the task's own one as its cause."""
     made = OutOfMemory(message, hint=hint, said=Said(words, error))
+    made.__cause__ = _opened(words, error)
+    return made
+
+
+def _opened(words: str, error: bytes | None) -> BaseException:
+    """Give a task's own error; of its words alone, where it cannot be opened."""
     try:
         own = None if error is None else _pickle().loads(error)
-    except Exception:  # of whatever its class is made: its words are there all the same
+    except Exception:  # of whatever its class is made
         own = None
-    if isinstance(own, BaseException):
-        made.__cause__ = own
-    return made
+    return own if isinstance(own, BaseException) else MemoryError(words)
 
 
 def _pickle() -> Any:
