@@ -180,6 +180,7 @@ def half() -> Any:
     )
     made._lock, made._proc, made._running, made._base = threading.Lock(), process, {}, 0
     made._said, made._raised = [], Counter()
+    made._kept, made._high = False, 0
     made._meter = SimpleNamespace(exact=True, reset=lambda: setattr(process, "high", process.now))
     return made, process, said
 
@@ -199,6 +200,24 @@ def test_a_worker_tells_beside_whom_a_task_ran_and_by_how_much_it_grew(half: Any
     assert told["grew"] == 6 * GB and told["left"] == 3 * (GB // 10)
     alone = made._begin("train-1")
     assert "beside" not in made._end(alone, "train-1", "task-finished")
+
+
+def test_a_peak_that_nobody_resets_is_told_of_once(half: Any) -> None:
+    """Else what comes after a large task would count as large itself."""
+    made, process, _ = half
+    made._meter = SimpleNamespace(exact=False, reset=lambda: None)
+    made._kept = True
+    process.set(1.0)
+    found = {}
+    for key, gb in (("light-0", 1.0), ("train-0", 7.0), ("light-1", 1.2), ("train-1", 8.0)):
+        mine = made._begin(key)
+        process.set(gb)
+        told = made._end(mine, key, "task-finished")
+        found[key] = (told["kind"], round(told["peak"] / GB, 1))
+        process.set(1.0)
+    assert found == {
+        "light-0": ("sampled", 0.0), "train-0": ("sampled", 6.0),
+        "light-1": ("sampled", 0.2), "train-1": ("sampled", 7.0)}  # fmt: skip
 
 
 def test_a_task_nobody_gives_more_to_keeps_its_memory_error(half: Any) -> None:

@@ -79,6 +79,7 @@ class GateWorker(WorkerPlugin):
         traced = any(name.startswith("rotameter") and name != TOPIC for name in worker.plugins)
         exact = _compat.has_own_process(worker) and not traced
         self._meter = PeakMeter(self._proc, exact=exact)
+        self._kept, self._high = not (traced or self._meter.exact), 0
         self._running: dict[int, dict[str, Any]] = {}
         self._base = self._proc.rss_bytes() or 0
         self._said: list[dict[str, Any]] = []
@@ -125,7 +126,16 @@ class GateWorker(WorkerPlugin):
         return await original(task, data, delay)
 
     def _peak(self) -> int:
-        return self._proc.hwm_bytes() or self._proc.rss_bytes() or 0
+        """Give the peak since the last boundary, as far as it is known.
+
+        Where nobody resets the kernel's peak it is that of the process's whole life: it says
+        something of now only where it has risen.
+        """
+        high = self._proc.hwm_bytes() or 0
+        if not high or (self._kept and high <= self._high):
+            return self._proc.rss_bytes() or 0
+        self._high = high
+        return high
 
     def _begin(self, key: Any) -> dict[str, Any]:
         mine: dict[str, Any] = {
