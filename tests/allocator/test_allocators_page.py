@@ -25,7 +25,5 @@ def test_the_example_does_what_the_page_says() -> None:
 def test_every_allocator_is_on_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
     plain = [name for name in ALLOCATORS if "+" not in name]
-    missing = [
-        name for name in plain if f"`{name.removesuffix('-deterministic')}`" not in text
-    ]
+    missing = [name for name in plain if f"`{name.removesuffix('-deterministic')}`" not in text]
     assert not missing

@@ -16,6 +16,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from rotameter.adapters.advising import TARGETS
 from rotameter.cli._common import RecoveredInput
 from rotameter.cli.size import size
 from rotameter.errors import BadInput, PolicyError, UsageError, WouldOverwrite
@@ -339,8 +340,8 @@ def test_a_table_may_be_piped_in(tmp_path: Path) -> None:
 
 def test_several_inputs_are_taken_together_and_each_ones_weight_is_stated(tmp_path: Path) -> None:
     one, two = table(tmp_path, 30, "monday.csv"), table(tmp_path, 10, "tuesday.csv")
-    for target, mark in (("slurm", "#"), ("nextflow", "//"), ("snakemake", "#"),
-                         ("jobqueue", "#"), ("kubernetes", "#"), ("dask-kubernetes", "#")):  # fmt: skip
+    for target in TARGETS:
+        mark = "//" if target == "nextflow" else "#"
         lines = call(one, two, "--for", target).stdout.splitlines()
         assert lines[1:4] == [
             f"{mark} 2 inputs together, each task counts once:",

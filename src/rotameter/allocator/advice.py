@@ -143,6 +143,7 @@ def _of_group(work: Workload, code: int, rows: np.ndarray, seen: Evidence, terms
         at_least=basis.at_least,
         guess=basis.guess,
         rests_on=basis.rests_on if rungs or basis.at_least is not None else (),
+        inputs=(),
         resource=work.resource,
     )
 

@@ -43,17 +43,19 @@ class Joined:
     by_group: Mapping[str, tuple[tuple[str, int], ...]]
 
     def words(self) -> list[str]:
-        """Say how much each run weighs, a line each.
+        r"""Say how much each run weighs, a line each.
 
         Examples
         --------
         >>> one, no = np.ones(3), np.zeros(3, dtype=np.int64)
-        >>> runs = [Workload(name, no[:n], ("g",), *[one[:n]] * 4) for name, n in (("a", 3), ("b", 1))]
-        >>> print("\\n".join(join(runs).words()))
+        >>> runs = [
+        ...     Workload(name, no[:n], ("g",), *[one[:n]] * 4) for name, n in (("a", 3), ("b", 1))
+        ... ]
+        >>> print("\n".join(join(runs).words()))
         2 inputs together, each task counts once:
           a: 3 tasks, 75.0% of all
           b: 1 task, 25.0% of all
-        """  # noqa: E501
+        """
         total = max(1, sum(count for _, count in self.parts))
         what = f"{many(len(self.parts), 'input')} together, each task counts once:"
         told = [f"  {name}: {many(n, 'task')}, {n / total:.1%} of all" for name, n in self.parts]

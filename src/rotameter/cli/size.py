@@ -153,9 +153,7 @@ def _refuse_twice(paths: Sequence[str]) -> None:
             raise UsageError(f"{path} is named twice", hint="name each run once")
 
 
-def _told_apart(
-    works: Sequence[Sequence[Workload]], paths: Sequence[str]
-) -> list[list[Workload]]:
+def _told_apart(works: Sequence[Sequence[Workload]], paths: Sequence[str]) -> list[list[Workload]]:
     """Call inputs of the same name by their paths."""
     names = [one[0].name for one in works]
     return [

@@ -94,9 +94,7 @@ def advice_words(
         for word in left_out(target, advice, most["memory"]):
             click.echo(f"warning: {word}", err=True)
         disk, notes = most["disk"], _weights(joined)
-        return write(
-            target, advice, most["memory"], most["time"], disk_bytes=disk, notes=notes
-        )
+        return write(target, advice, most["memory"], most["time"], disk_bytes=disk, notes=notes)
     # The last line of a file's blocks names --for, once, where there is something to write.
     head = ["\n".join(_weights(joined))] if joined else []
     blocks = [

@@ -20,8 +20,8 @@ __all__ = ["left_out", "text"]
 
 
 _RETRIES = (
-    "# Nothing is tried again because of this file: a profile can only say so for all rules that do",
-    "# not say it themselves. What is asked for after a kill takes effect in rules that have",
+    "# Nothing is tried again because of this file: a profile can only say so for all rules that",
+    "# do not say it themselves. What is asked for after a kill takes effect in rules that have",
     "#     retries: {}",
     "# or, for every rule, without the first sign of the next line (or with --retries {}):",
     "# retries: {}",

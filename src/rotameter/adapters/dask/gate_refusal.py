@@ -60,9 +60,7 @@ class OutOfMemory(PolicyError, MemoryError):
     said : Said, optional
     """
 
-    def __init__(
-        self, message: str, *, hint: str | None = None, said: Said | None = None
-    ) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, said: Said | None = None) -> None:
         super().__init__(message, hint=hint)
         self.said = said or Said()
         self.__cause__ = _Sent(self.said) if self.said.error else MemoryError(self.said.words)
