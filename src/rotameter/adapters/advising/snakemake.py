@@ -23,7 +23,7 @@ _RETRIES = (
     "# Nothing is tried again because of this file: a profile can only say so for all rules that",
     "# do not say it themselves. What is asked for after a kill takes effect in rules that have",
     "#     retries: {}",
-    "# or, for every rule, without the first sign of the next line (or with --retries {}):",
+    "# or for every rule: uncomment the next line, or give --retries {}.",
     "# retries: {}",
 )
 """Whether rules that were not sized are tried again is not for a file of requests to say."""
