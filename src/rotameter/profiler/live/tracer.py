@@ -242,7 +242,8 @@ def _begin(session: Any, spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
 
 
 def _begin_plain(spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
-    session = above = None
+    session: Any = None
+    above = None
     try:
         above = current.get()
         session = hook.active or _session()
