@@ -138,6 +138,11 @@ class Importer(Protocol):
         What ran the tasks; becomes the trace's ``engine``.
     options : frozenset of str
         Names of the keyword arguments that ``read`` takes.
+
+    Notes
+    -----
+    One that counts a record of several files once, from the first of them, may have a method
+    ``in_order(files)`` that gives the files as they are to be read: those that say most first.
     """
 
     name: str

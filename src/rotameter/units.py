@@ -9,6 +9,7 @@ import math
 import re
 
 __all__ = [
+    "bare_number",
     "clock",
     "format_bytes",
     "format_count",
@@ -200,6 +201,18 @@ def _split(text: str, units: dict[str, float] | dict[str, int], what: str) -> tu
         known = ", ".join(unit for unit in units if unit)
         raise ValueError(f"unknown unit {match[2][:20]!r} in {text[:60]!r}; known: {known}")
     return match[1], factor
+
+
+def bare_number(text: str) -> float | None:
+    """Give the number of a text that names no unit; None where it names one, or is no number.
+
+    Examples
+    --------
+    >>> bare_number("4"), bare_number(" 4e3 "), bare_number("4 B"), bare_number("1:30")
+    (4.0, 4000.0, None, None)
+    """
+    match = _NUMBER.fullmatch(text)
+    return float(match[1]) if match is not None and not match[2] else None
 
 
 def parse_bytes(text: str | float) -> int:

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rotameter.adapters.advising import write
 from rotameter.allocator.advice import advise, kill_interval
 from rotameter.allocator.recorded import from_trace
+from rotameter.allocator.recorded_time import time_from_trace
 from rotameter.allocator.workload import Workload
 from rotameter.profiler.trace import Trace
 
@@ -356,3 +358,70 @@ def test_the_peak_of_a_killed_run_counts_where_no_request_is_known() -> None:
     assert (made.killed, made.killed_with) == (1, 15 * GB) and made.request >= 16.5 * GB
     # What it was granted counts where that is more.
     assert recorded(rows).killed_with == 16 * GB
+
+
+def named(*rows: tuple[str, dict[str, Any]], **more: Any) -> Any:
+    """Advise on ten runs of 2 GB, and on these, by their names."""
+    plain = {"group": "g", "outcome": "ok", "wall_s": 600.0, "peak_memory_bytes": 2 * 10**9,
+             "requested_memory_bytes": 16 * 10**9, "peak_memory_kind": "sampled"}  # fmt: skip
+    made = [{**plain, "task_id": str(k)} for k in range(10)]
+    made += [{**plain, **row, "task_id": name} for name, row in rows]
+    (advice,) = advise(from_trace(Trace.from_tables({"tasks": made})), **more)
+    return advice
+
+
+CUT = {"outcome": "cancelled", "peak_memory_bytes": 15 * 10**9}
+HALF = {"peak_memory_kind": "lower_bound", "peak_memory_bytes": 3 * 10**9}
+DEAD = {"outcome": "oom", "peak_memory_bytes": None, "requested_memory_bytes": 4 * 10**9}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([("stopped", CUT)], ("stopped",)),
+        ([("half", HALF)], ("half",)),
+        ([("a", DEAD), ("b", DEAD), ("c", {**DEAD, "requested_memory_bytes": 10**9})], ("a", "b")),
+        ([("dead", DEAD), ("stopped", CUT)], ("stopped",)),
+        ([("dead", DEAD), ("stopped", {**CUT, "peak_memory_bytes": 10**9})], ("dead",)),
+        # What completed runs needed decides in these.
+        ([("dead", {**DEAD, "requested_memory_bytes": 10**9})], ()),
+        ([("stopped", {**CUT, "peak_memory_bytes": 10**9})], ()),
+        ([], ()),
+    ],
+)
+def test_a_request_names_the_tasks_of_the_bound_that_it_rests_on(
+    rows: list[tuple[str, dict[str, Any]]], expected: tuple[str, ...]
+) -> None:
+    made = named(*rows)
+    assert made.rests_on == expected
+    assert ("this rests on" in made.reason) is bool(expected)
+    for name in expected:
+        assert name in made.reason.partition("this rests on")[2]
+    for target in ("slurm", "nextflow", "snakemake", "kubernetes"):
+        assert ("this rests on task" in write(target, [made], None)) is bool(expected)
+
+
+def test_what_nothing_is_advised_on_names_them_too() -> None:
+    plain = {"group": "g", "wall_s": 600.0, "peak_memory_kind": "sampled", **DEAD}
+    tables = {"tasks": [{**plain, "task_id": f"t{k}"} for k in range(5)]}
+    (made,) = advise(from_trace(Trace.from_tables(tables)))
+    assert made.request is None and made.at_least == 4 * GB
+    assert made.rests_on == ("t0", "t1", "t2", "t3", "t4")
+    assert "this rests on tasks t0, t1, t2 and 2 more" in made.reason
+
+
+def test_a_name_of_odd_signs_stays_on_its_line() -> None:
+    assert "\n" not in named(("a\nb" + "x" * 500, CUT)).reason
+    assert len(named(("a\nb" + "x" * 500, CUT)).reason) < 400
+
+
+def test_a_bound_that_is_left_to_a_retry_is_not_rested_on() -> None:
+    made = named(*[(f"more{k}", {}) for k in range(300)], ("stopped", CUT))
+    assert made.request == pytest.approx(2.2 * GB) and made.rests_on == ()
+
+
+def test_time_that_rests_on_a_run_that_did_not_end_names_it() -> None:
+    rows = [{"task_id": str(k), "group": "g", "outcome": "ok", "wall_s": 600.0} for k in range(10)]
+    rows.append({"task_id": "long", "group": "g", "outcome": "preempted", "wall_s": 9000.0})
+    (made,) = advise(time_from_trace(Trace.from_tables({"tasks": rows})))
+    assert made.rests_on == ("long",) and "this rests on task long" in made.reason

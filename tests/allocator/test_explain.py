@@ -159,3 +159,36 @@ def test_what_is_said_is_what_is_given(needs: list[float], asked: float | None) 
     assert list(seen.chances) == sorted(seen.chances) and seen.chances[0] >= 0
     assert seen.attempts[-1] == 64 * GB or seen.chances[-1] == pytest.approx(1)
     assert 0 <= seen.waste_ratio < 1 and seen.used <= seen.held * (1 + 1e-9)
+
+
+def test_bounds_that_are_no_needs_are_told_of_and_say_what_to_give() -> None:
+    one = Default(MOST)
+    for number, most in enumerate((3.0, 7.0, 5.0)):
+        one.bounded(Record(f"t{number}", "g", "ok", {"memory_bytes": most * GB}))
+    said = one.explain(Task("x", "g"))
+    assert said.startswith("memory: 7.1 GB: what holds all that was seen; of none of the 3 tasks")
+    assert "no task of this group has completed" not in said
+    assert line(said, "bound") == (
+        "  bound: 3 completed tasks used at most 3 GB to 7 GB, what else ran there included"
+    )
+    assert one.largest("g", "memory_bytes") is None
+    # A need that is known decides; the bounds are told of beside it.
+    one.observe(Record("alone", "g", "ok", {"memory_bytes": GB}, wall_s=1.0))
+    said = one.explain(Task("x", "g"))
+    assert "(1 task, largest 1 GB)" in said and "at most 3 GB to 7 GB" in said
+    assert one.request(Task("x", "g")).memory_bytes < 3 * GB  # type: ignore[union-attr, operator]
+
+
+def test_a_bound_of_nothing_is_passed_over() -> None:
+    one = Default(MOST)
+    for used in ({}, {"memory_bytes": 0.0}, {"memory_bytes": float("nan")}, {"disk_bytes": GB}):
+        one.bounded(Record("t", "g", "ok", used))
+    assert "no task of this group has completed" in one.explain(Task("x", "g"))
+
+
+def test_a_task_that_ran_out_and_completed_beside_others_leaves_no_bound_below() -> None:
+    one = Default(MOST)
+    killed(one, "a", 2 * GB)
+    one.bounded(Record("a", "g", "ok", {"memory_bytes": 5 * GB}))
+    assert "ran out" not in one.explain(Task("x", "g"))
+    assert one.request(Task("b", "g")).memory_bytes == pytest.approx(5.05 * GB)  # type: ignore

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from rotameter.allocator.follows import Follows
 from rotameter.allocator.needs import Record, Task
 from rotameter.allocator.online import sequential, teach
 from rotameter.allocator.workload import Workload
+from rotameter.values import Change
 
 
 def test_a_need_that_follows_the_size_is_foretold() -> None:
@@ -77,3 +80,41 @@ def test_a_detector_that_finds_a_change_lets_it_forget() -> None:
             allocator.observe(record)
     kept = made.state()["groups"]["g"]["learners"]["memory_bytes"]["latest"]
     assert len(kept) < 20 <= len(plain.state()["groups"]["g"]["learners"]["memory_bytes"]["latest"])
+
+
+@pytest.mark.parametrize("late", [1, 2, 7, 12, 30, 50, 80])
+def test_what_ran_since_the_change_is_kept_and_nothing_from_before(late: int) -> None:
+    """Detectors say when a change was; it may be found some tasks later."""
+
+    class Told:
+        def update(self, at_ns: int, x: float) -> Change | None:
+            return Change(201, None, None) if at_ns == 200 + late else None
+
+    made = Default({"memory_bytes": 64e9}, detector=Told)
+    for number in range(200 + late):
+        need = 30e9 if number < 200 else 1e9
+        made.observe(Record(str(number), "g", "ok", {"memory_bytes": need}, wall_s=1.0))
+    kept = made.state()["groups"]["g"]["learners"]["memory_bytes"]
+    assert [value for value, _ in kept["latest"]] == [pytest.approx(1.01e9)] * min(late, 50)
+    assert kept["largest"] == pytest.approx(1e9)
+    given = made.request(Task("next", "g"))
+    assert 1e9 < given.memory_bytes < 3e9  # type: ignore[union-attr, operator]
+    # Few tasks since then leave room for what was not seen, as few tasks of a new group do.
+    fresh = Default({"memory_bytes": 64e9})
+    for number in range(min(late, 2)):
+        fresh.observe(Record(str(number), "g", "ok", {"memory_bytes": 1e9}, wall_s=1.0))
+    as_new = fresh.request(Task("next", "g")).memory_bytes  # type: ignore[union-attr]
+    assert late > 2 or given.memory_bytes == pytest.approx(as_new)  # type: ignore[union-attr]
+    assert Default.from_state(json.loads(json.dumps(made.state()))).request(Task("n", "g")) == given
+
+
+@pytest.mark.parametrize("at_ns", [None, 0, -5, 999, "soon", 3.5])
+def test_a_change_without_a_time_of_its_own_leaves_the_few_latest(at_ns: Any) -> None:
+    class Told:
+        def update(self, at: int, x: float) -> Any:
+            return SimpleNamespace(at_ns=at_ns) if at == 60 else None
+
+    made = Default({"memory_bytes": 64e9}, detector=Told)
+    for number in range(60):
+        made.observe(Record(str(number), "g", "ok", {"memory_bytes": 1e9}, wall_s=1.0))
+    assert len(made.state()["groups"]["g"]["learners"]["memory_bytes"]["latest"]) == 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from rotameter.adapters.advising import TARGETS
 from rotameter.cli._common import RecoveredInput
 from rotameter.cli.size import size
 from rotameter.errors import BadInput, PolicyError, UsageError, WouldOverwrite
@@ -102,7 +104,7 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
     empty.write_text(HEAD)
     with pytest.raises(BadInput, match="no row has"):
         call(str(empty))
-    with pytest.raises(UsageError, match="one input"):
+    with pytest.raises(UsageError, match="named twice"):
         call(path, path, "--for", "slurm")
 
 
@@ -334,3 +336,82 @@ def test_a_table_may_be_piped_in(tmp_path: Path) -> None:
     )
     traced = subprocess.run(command, input=log, capture_output=True, check=True)
     assert traced.stdout.startswith(b"-: 9 tasks")
+
+
+def test_several_inputs_are_taken_together_and_each_ones_weight_is_stated(tmp_path: Path) -> None:
+    one, two = table(tmp_path, 30, "monday.csv"), table(tmp_path, 10, "tuesday.csv")
+    for target in TARGETS:
+        mark = "//" if target == "nextflow" else "#"
+        lines = call(one, two, "--for", target).stdout.splitlines()
+        assert lines[1:4] == [
+            f"{mark} 2 inputs together, each task counts once:",
+            f"{mark}   monday.csv: 30 tasks, 75.0% of all",
+            f"{mark}   tuesday.csv: 10 tasks, 25.0% of all",
+        ], target
+        assert any("26 runs (20 of monday.csv, 6 of tuesday.csv)" in line for line in lines)
+    assert "inputs together" not in call(one, "--for", "slurm").stdout
+
+
+def test_together_is_the_users_choice_where_nothing_is_written(tmp_path: Path) -> None:
+    one, two = table(tmp_path, 30, "monday.csv"), table(tmp_path, 10, "tuesday.csv")
+    apart = json.loads(call(one, two, "--json").stdout)["advice"]
+    assert [file["file"] for file in apart] == ["monday.csv", "tuesday.csv"]
+    (file,) = json.loads(call(one, two, "--json", "--together").stdout)["advice"]
+    assert file["inputs"] == [
+        {"file": "monday.csv", "tasks": 30}, {"file": "tuesday.csv", "tasks": 10}]  # fmt: skip
+    (load,) = [group for group in file["groups"] if group["group"] == "load"]
+    assert load["runs"] == 26 and load["inputs"] == [["monday.csv", 20], ["tuesday.csv", 6]]
+    text = call(one, two, "--together").stdout
+    assert "monday.csv: 30 tasks, 75.0% of all" in text and "2 inputs: 40 tasks" in text
+
+
+def test_inputs_that_are_taken_together_are_told_apart(tmp_path: Path) -> None:
+    paths = []
+    for day in ("monday", "tuesday"):
+        (tmp_path / day).mkdir()
+        paths.append(table(tmp_path / day))
+    text = call(*paths, "--for", "slurm").stdout
+    assert all(f"  {path}: 30 tasks" in text for path in paths)
+    with pytest.raises(UsageError, match="is named twice"):
+        call(paths[0], f"{tmp_path}/monday/../monday/tasks.csv", "--for", "slurm")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--floor", "4"), "that is 4 bytes"),
+        (("--floor", "256"), "that is 256 bytes"),
+        (("--node-memory", "128"), "that is 128 bytes"),
+        (("--node-memory", "6.5e4"), "that is 65000 bytes"),
+        (("--resource", "disk", "--floor-disk", "1"), "that is 1 bytes"),
+        (("--resource", "disk", "--node-disk", "20"), "that is 20 bytes"),
+        (("--resource", "gpu_memory", "--node-gpu-memory", "80"), "that is 80 bytes"),
+        (("--resource", "time", "--floor-time", "10"), "that is 10 seconds"),
+        (("--resource", "time", "--queue-time", "7"), "that is 7 seconds"),
+    ],
+)
+def test_a_number_without_a_unit_that_cannot_be_meant_is_refused(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        call(table(tmp_path), *words)
+    assert "such as" in str(caught.value.hint)
+
+
+def test_a_number_without_a_unit_that_can_be_meant_is_taken(tmp_path: Path) -> None:
+    path = table(tmp_path)
+    for words in (("--floor", "0"), ("--floor", "4B"), ("--floor", "2000000"),
+                  ("--resource", "time", "--floor-time", "0"),
+                  ("--resource", "time", "--floor-time", "120")):  # fmt: skip
+        assert call(path, *words).exit_code == 0
+
+
+def test_the_line_of_a_group_names_the_task_that_its_request_rests_on(tmp_path: Path) -> None:
+    head = "task_id\tname\tstatus\texit\trealtime\tpeak_rss\tmemory\tattempt\n"
+    good = "".join(f"{k}\tP ({k})\tCOMPLETED\t0\t10s\t1000 MB\t2 GB\t1\n" for k in range(10))
+    dead = "100\tP (100)\tFAILED\t137\t10s\t-\t2 GB\t1\n"
+    path = small(tmp_path, head + good + dead, "trace.txt")
+    assert re.search(r"rests on task .*100.* \(a lower bound\)", call(path).stdout)
+    assert re.search("this rests on task .*100", call(path, "--for", "slurm").stdout)
+    (name,) = sized(path)["rests_on"]
+    assert "100" in name

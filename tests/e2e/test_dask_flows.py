@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import Counter
 
@@ -141,3 +142,23 @@ def test_spill_and_memory_samples(tmp_path):
         if e["kind"] == "setting" and e["subject"] == "distributed.worker.memory.target"
     }
     assert 0.1 in targets
+
+
+def test_parts_of_a_shuffle_are_no_files_of_the_tasks_that_run_meanwhile(client, tmp_path):
+    dd = pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+
+    def part(n):
+        time.sleep(0.05)  # its own work: while it runs alone, a shuffle writes beside it
+        return pd.DataFrame({"k": [(n + i) % 7 for i in range(5000)], "v": range(5000)})
+
+    attachment = attach(client, str(tmp_path / "run.rmt"))
+    frame = dd.from_map(part, range(24), meta=part(0))
+    rows = len(frame.shuffle(on="k", npartitions=6).compute(scheduler=client))
+    attachment.finish()
+    assert rows == 24 * 5000
+    trace = read(tmp_path / "run.rmt")
+    folders = set(client.run(lambda dask_worker: dask_worker.local_directory).values())
+    files = [f for f in trace.table("flows").to_pylist() if f["medium"] == "file"]
+    assert [f for f in files if any(f["object"].startswith(place) for place in folders)] == []
+    assert sum(t["write_bytes"] or 0 for t in trace.table("tasks").to_pylist()) == 0

@@ -100,8 +100,11 @@ def test_what_no_worker_can_hold_is_an_error_that_says_so(cluster: Any) -> None:
         began = time.monotonic()
         wait([future], timeout=30)
         assert time.monotonic() - began < 12
-        with pytest.raises(PolicyError, match="the largest worker has"):
+        with pytest.raises(PolicyError, match="the largest worker has") as caught:
             future.result()
+        # The task's own error is not lost: its cause, and what a program may catch.
+        assert isinstance(caught.value, MemoryError)
+        assert repr(caught.value.__cause__) == "MemoryError('never enough')"
         assert cluster.submit(light, 5).result() == 5
 
 
@@ -112,6 +115,32 @@ def test_what_the_user_set_is_left_alone(cluster: Any) -> None:
         assert cluster.gather(pinned) == list(range(6))
         assert {tuple(where) for where in cluster.who_has(pinned).values()} == {(worker,)}
         assert allocating.facts()["held"] == 0
+
+
+def never(number: int) -> int:
+    raise MemoryError(f"never enough for {number}")
+
+
+def test_the_memory_error_of_what_is_left_alone_is_the_users(cluster: Any) -> None:
+    """Nobody gives it more, so it does not run again for ever."""
+    (worker, _) = cluster.scheduler_info()["workers"]
+    with rm.dask.allocate(cluster) as allocating:
+        future = cluster.submit(never, 7, workers=[worker], pure=False)
+        with pytest.raises(MemoryError, match="never enough for 7"):
+            future.result(timeout=20)
+        assert allocating.facts()["memory_errors"] == 1 and not allocating.facts()["faults"]
+        assert cluster.submit(light, 5).result(timeout=20) == 5
+
+
+def test_explain_tells_of_tasks_that_ran_beside_others(cluster: Any) -> None:
+    with rm.dask.allocate(cluster, observe=True) as allocating:
+        cluster.gather(cluster.map(fill, range(8), size_mib=30, seconds=0.2, pure=False))
+        limit = time.monotonic() + 10
+        while "no task of this group has completed" in allocating.explain("fill"):
+            assert time.monotonic() < limit
+            time.sleep(0.05)
+        said = allocating.explain("fill")
+        assert "used at most" in said and "on this cluster: not held" in said
 
 
 def test_watching_alone_holds_nothing(cluster: Any) -> None:

@@ -381,7 +381,7 @@ def test_a_cluster_that_is_gone_is_no_error(start: Any) -> None:
     allocating.close()
 
 
-@pytest.mark.parametrize("amount", ["much", -1, 0, float("nan"), True, None])
+@pytest.mark.parametrize("amount", ["much", -1, 0, float("nan"), True, None, 4, 512.0, "4", "4e3"])
 def test_what_is_no_amount_is_refused(amount: Any) -> None:
     with pytest.raises(UsageError, match="memory of 'big'"):
         rm.dask.allocate(None, memory={"big": amount})

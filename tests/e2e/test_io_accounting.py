@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rotameter as rm
+from rotameter.profiler.store import open_trace
 
 pytestmark = pytest.mark.skipif(
     not os.path.exists("/proc/self/io"), reason="no I/O counters of processes here"
@@ -76,3 +79,21 @@ def test_bytes_are_the_kernels_own(tmp_path: Path) -> None:
     }
     assert flows["w", "write"] == SIZE
     assert flows["w", "read"] == SIZE
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_resets_of_the_peak_are_no_writes_of_tasks(tmp_path: Path, threads: int) -> None:
+    @rm.task(group="known")
+    def known(number: int) -> None:
+        time.sleep(0.03)
+        with (tmp_path / str(number)).open("wb", buffering=0) as out:
+            out.write(b"x" * 8)
+
+    with (
+        rm.trace(tmp_path / "run.rmt", exact_peak=True, host_samples=False),
+        ThreadPoolExecutor(threads) as pool,
+    ):
+        list(pool.map(known, range(12)))
+    rows = open_trace(str(tmp_path / "run.rmt")).table("tasks").to_pylist()
+    assert {r["write_bytes"] for r in rows} == {8}
+    assert {r["peak_memory_kind"] for r in rows} <= {"exact", "upper_bound"}

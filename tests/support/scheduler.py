@@ -42,6 +42,7 @@ class Scheduler:
         self.queued: list[Any] = []
         self.loop = Loop()
         self.written: list[Any] = []
+        self.erred: list[dict[str, Any]] = []
         self.gate: Gate | None = None
 
     def worker(self, name: str, gb: float = 10.0, threads: int = 2) -> None:
@@ -69,6 +70,9 @@ class Scheduler:
         self.move(key, "waiting")
         if self.tasks[key].worker_restrictions == {HOLD}:
             self.move(key, "no-worker")
+
+    def handle_task_erred(self, **told: Any) -> None:
+        self.erred.append(told)
 
     def transitions(self, wanted: dict[str, str], stimulus_id: str) -> None:
         self.written.append(wanted)

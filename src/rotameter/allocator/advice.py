@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rotameter.allocator.workload import Workload
 
 __all__ = ["FEWEST", "Advice", "advise", "kill_interval"]
+
+T = TypeVar("T")
 
 
 def advise(
@@ -71,6 +73,10 @@ def advise(
     by_group = np.argsort(work.group, kind="stable")
     edges = np.searchsorted(work.group[by_group], np.arange(len(work.groups) + 1))
     died, lacked, least = map(_by_group, (_died(work), work.lacks, work.least))
+    named = [
+        _by_group((group, name) for (group, _), name in zip(pairs, names, strict=False))
+        for pairs, names in ((work.killed, work.killed_names), (work.least, work.least_names))
+    ]
     made = []
     for code in np.argsort(-weight, kind="stable").tolist():
         rows = by_group[edges[code] : edges[code + 1]]
@@ -83,6 +89,8 @@ def advise(
                 died=np.array(died.get(code, ()), dtype=np.float64),
                 bounds=np.array(least.get(code, ()), dtype=np.float64),
                 begun=None if work.begun is None else work.begun[rows],
+                died_names=named[0].get(code, ()),
+                bounds_names=named[1].get(code, ()),
             )
             made.append(_of_group(work, code, rows, seen, terms))
     return made
@@ -92,8 +100,8 @@ def _died(work: Workload) -> list[tuple[int, float]]:
     return [*work.killed, *((group, math.nan) for group in work.killed_blind)]
 
 
-def _by_group(pairs: Iterable[tuple[int, float]]) -> dict[int, list[float]]:
-    made: dict[int, list[float]] = {}
+def _by_group(pairs: Iterable[tuple[int, T]]) -> dict[int, list[T]]:
+    made: dict[int, list[T]] = {}
     for group, value in pairs:
         made.setdefault(group, []).append(value)
     return made
@@ -134,6 +142,8 @@ def _of_group(work: Workload, code: int, rows: np.ndarray, seen: Evidence, terms
         kill_range=first.range if first else None,
         at_least=basis.at_least,
         guess=basis.guess,
+        rests_on=basis.rests_on if rungs or basis.at_least is not None else (),
+        inputs=(),
         resource=work.resource,
     )
 

@@ -59,6 +59,11 @@ class Advice:
         what to try, which is a guess.
     kill_range : tuple of float or None
         Least and most that the share of kills can be among these runs.
+    rests_on : tuple of str
+        Tasks whose use is known to be at least so much only, where one of them decides about the
+        request, or about ``at_least``.
+    inputs : tuple of (str, int)
+        Runs of each input, the most first, where several are taken together.
     resource : Resource
     """
 
@@ -89,4 +94,6 @@ class Advice:
     at_least: float | None = None
     guess: float | None = None
     kill_range: tuple[float, float] | None = None
+    rests_on: tuple[str, ...] = ()
+    inputs: tuple[tuple[str, int], ...] = ()
     resource: Resource = MEMORY

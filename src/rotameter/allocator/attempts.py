@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Use", "cut_short", "workload_of"]
 
+_REAL_NS = 10**17
+"""Times from 1973 on are real; before that they count from the beginning of a run."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
@@ -94,6 +97,12 @@ def workload_of(trace: Trace, seen: View, use: Use, name: str = "") -> Workload:
     if use.least_of_unknown:
         low = low & ~_tasks_of(seen, rows)[seen.task]
 
+    # Of attempts whose task is not named there is a code of -1.
+    ids = (*seen.task_ids, "")
+
+    def named(at: Codes) -> tuple[str, ...]:
+        return tuple(ids[code] for code in seen.task[at].tolist())
+
     def pairs(at: Codes, amounts: Floats) -> tuple[tuple[int, float], ...]:
         return tuple(zip(group[at].tolist(), amounts[at].tolist(), strict=True))
 
@@ -119,6 +128,9 @@ def workload_of(trace: Trace, seen: View, use: Use, name: str = "") -> Workload:
         resource=use.resource,
         row=rows,
         begun=np.where(earlier[rows], -np.inf, _begun(seen)[rows]),
+        killed_names=named(dead[~blind]),
+        least_names=named(np.flatnonzero(low)),
+        origin_s=seen.origin_ns / 1e9 if seen.origin_ns >= _REAL_NS else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,9 @@ class Evidence:
         Peaks that are lower bounds: measured in part, or in a run that did not complete.
     begun : ndarray of float64, optional
         When each of the completed runs started; NaN = unknown.
+    died_names, bounds_names : sequence of str
+        Tasks of ``died`` (the first of these, where of others it is not known what they had) and
+        of ``bounds``.
     """
 
     needs: Floats
@@ -88,6 +92,8 @@ class Evidence:
     died: Floats
     bounds: Floats = field(default_factory=lambda: np.zeros(0))
     begun: Floats | None = None
+    died_names: Sequence[str] = ()
+    bounds_names: Sequence[str] = ()
 
     def chance(self, request: float) -> Chance:
         """Count the runs that a request is not enough for.
@@ -117,6 +123,25 @@ class Evidence:
     def least(self) -> float:
         """The largest peak that is a lower bound; 0: there is none."""
         return float(self.bounds.max(initial=0.0))
+
+    def names_of(self, amount: float) -> tuple[str, ...]:
+        """Give the tasks of which so much is only a lower bound: it was not enough, or not all.
+
+        Examples
+        --------
+        >>> none = np.zeros(0)
+        >>> seen = Evidence(none, none > 0, none, none, np.array([4e9]), died_names=("t7",))
+        >>> seen.names_of(4e9), seen.names_of(3e9)
+        (('t7',), ())
+        """
+        both = ((self.died, self.died_names), (self.bounds, self.bounds_names))
+        found = (
+            name
+            for values, names in both
+            for value, name in zip(values.tolist(), names, strict=False)
+            if value == amount and name
+        )
+        return tuple(dict.fromkeys(found))
 
     @property
     def typical_asked(self) -> float | None:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rotameter.allocator.learner import COLD, Learner
+from rotameter.allocator.ceilings import Ceilings
+from rotameter.allocator.learner import COLD, HEADROOM, Learner
 from rotameter.allocator.needs import RESOURCES, Record, Task, View, usable
 from rotameter.allocator.pooled import Pool
 from rotameter.allocator.words import Case, words
@@ -146,6 +147,25 @@ class Default:
             for learner in group.learners.values():
                 learner.forget(record.task_id)
 
+    def bounded(self, record: Record) -> None:
+        """Take a completed task of which only upper bounds are known, maybe far above its needs.
+
+        None of them counts as a need. While none is known, they say what to give.
+
+        Parameters
+        ----------
+        record : Record
+            What it used at most.
+        """
+        group = self._of(record.group)
+        group.running.discard(record.task_id)
+        group.waiting.pop(record.task_id, None)
+        for name in self.resources:
+            learner = group.learner(name)
+            learner.forget(record.task_id)
+            if usable(record.used.get(name)):
+                learner.ceilings.add(float(record.used[name]))
+
     def exceeded(self, task: Task, attempt: Record) -> Allocation:
         """Size the attempt after one that exceeded what it had; nothing else grows."""
         group = self._of(task.group)
@@ -192,6 +212,18 @@ class Default:
         learner = known.learners.get(name) if known is not None else None
         return learner.largest if learner is not None and learner.n else None
 
+    def ceilings(self, group: str, name: str) -> Ceilings:
+        """Give the upper bounds of what a group's tasks needed that were told of by themselves."""
+        known = self._groups.get(group)
+        learner = known.learners.get(name) if known is not None else None
+        return learner.ceilings if learner is not None else Ceilings()
+
+    def completed(self, group: str, name: str) -> int:
+        """Give of how many completed tasks of a group the need of a resource is known."""
+        known = self._groups.get(group)
+        learner = known.learners.get(name) if known is not None else None
+        return learner.n if learner is not None else 0
+
     # -- parts ------------------------------------------------------------------------------
 
     def _of(self, name: str) -> _Group:
@@ -220,15 +252,22 @@ class Default:
             return learner.first(size)
         pool = self._pools[name]
         made = pool.first() if pool.known else self.defaults.get(name, RESOURCES[name].default)
-        highest = max(learner.failed.values(), default=0.0) if learner is not None else 0.0
-        return self._unknown_after(highest, name) if 0 < made <= highest else made
+        if learner is None:
+            return made
+        made = _held_all(learner) or made
+        highest = max(learner.failed.values(), default=0.0)
+        return self._unknown_after(highest, name, learner) if 0 < made <= highest else made
 
-    def _unknown_after(self, previous: float, name: str) -> float:
-        """Guess after a failure in a group of which fewer than two tasks have completed."""
-        pool = self._pools[name]
+    def _unknown_after(self, previous: float, name: str, learner: Learner) -> float:
+        """Guess after a failure in a group of which fewer than two tasks have completed.
+
+        What held all that completed is enough for a guess, however much larger others are.
+        """
+        pool, held = self._pools[name], _held_all(learner)
+        made = COLD_STEP * previous if previous > 0 else RESOURCES[name].start
         if pool.known and pool.largest > previous:
-            return pool.largest
-        return COLD_STEP * previous if previous > 0 else RESOURCES[name].start
+            made = pool.largest
+        return min(made, held) if held > previous else made
 
     def _again(self, group: _Group, task: Task) -> dict[str, float]:
         """Size what a task exceeded before; what it did not exceed is not in it."""
@@ -237,7 +276,9 @@ class Default:
             learner = group.learner(name)
             known = learner.n >= COLD and had > 0
             made[name] = (
-                learner.after(had, failures, task.size) if known else self._unknown_after(had, name)
+                learner.after(had, failures, task.size)
+                if known
+                else self._unknown_after(had, name, learner)
             )
         return made
 
@@ -264,8 +305,9 @@ class Default:
         if watch is None:
             watch = group.watches[name] = self._detector()
         # The order of completions stands for time: a core knows no clock.
-        if watch.update(learner.n, math.log(need)) is not None:
-            learner.renew()
+        change = watch.update(learner.n, math.log(need))
+        if change is not None:
+            learner.renew(_since(change, learner.n))
 
     def _given(self, group: _Group, task: Task, made: Mapping[str, float]) -> Allocation:
         amounts: dict[str, Any] = {}
@@ -313,6 +355,8 @@ class Default:
         learner, pool = group.learners.get(name), self._pools[name]
         if learner is not None and learner.failed:
             return "more than what was exceeded"
+        if learner is not None and learner.ceilings.n:
+            return "what holds all that was seen"
         if pool.known:
             return "guessed from what tasks of other groups used"
         return "what is set for unknown groups" if name in self.defaults else "the default"
@@ -360,3 +404,21 @@ class Default:
             group.short = {str(k): float(v) for k, v in kept.get("short", {}).items()}
             group.learners = {key: Learner.from_state(one) for key, one in kept["learners"].items()}
         return made
+
+
+def _held_all(learner: Learner) -> float:
+    """Give what holds every task of which an upper bound is known; 0: there is none."""
+    return learner.ceilings.highest * (1 + HEADROOM)
+
+
+def _since(change: object, n: int) -> int | None:
+    """Give how many of ``n`` tasks completed since a change; None where it does not say when.
+
+    Examples
+    --------
+    >>> from rotameter.values import Change
+    >>> _since(Change(41, 1.0, 2.0), 45), _since(Change(0, 1.0, 2.0), 45), _since(object(), 45)
+    (5, None, None)
+    """
+    at = getattr(change, "at_ns", None)
+    return n - at + 1 if isinstance(at, int) and 0 < at <= n else None

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from rotameter.allocator.ceilings import Ceilings
 from rotameter.allocator.follows import Follows
 from rotameter.allocator.ladder import Ladder, grouped, priced, with_tail
 from rotameter.allocator.sketch import Sketch
@@ -67,17 +68,21 @@ class Learner:
         Those of ``failed`` that are readings of running tasks.
     kinds : dict of str to int
         How the needs of completed tasks were obtained → how many.
+    ceilings : Ceilings
+        Upper bounds of what other completed tasks needed; none of them counts as a need.
     """
 
     __slots__ = (
         "_best",
         "_follows",
+        "_forgotten",
         "_ladders",
         "_latest",
         "_losses",
         "_seconds",
         "_seen",
         "_used",
+        "ceilings",
         "failed",
         "kinds",
         "largest",
@@ -90,6 +95,7 @@ class Learner:
         self.failed: dict[str, float] = {}
         self.live: set[str] = set()
         self.kinds: dict[str, int] = {}
+        self.ceilings = Ceilings()
         self._seen = Sketch()
         self._latest: deque[tuple[float, float]] = deque(maxlen=LATEST)
         self._losses = [0.0] * len(EXPERTS)
@@ -97,6 +103,8 @@ class Learner:
         self._ladders: list[Ladder] | None = None
         self._used, self._seconds = 0.0, 0.0
         self._follows = Follows(HEADROOM, SLOT)
+        # Completed before the last change: they tell nothing of what was not seen since.
+        self._forgotten = 0
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -136,16 +144,25 @@ class Learner:
         self.failed.pop(task_id, None)
         self.live.discard(task_id)
 
-    def renew(self) -> None:
-        """Keep only the few latest: the regime has changed."""
+    def renew(self, since: int | None = None) -> None:
+        """Keep only the latest: the regime has changed.
+
+        Parameters
+        ----------
+        since : int, optional
+            How many have completed since the change; of these at most as many as are remembered
+            one by one are kept. Without it a few are.
+        """
         self._seen = Sketch()
-        kept = list(self._latest)[-FEW:]
+        kept = list(self._latest)[-(FEW if since is None else max(1, since)) :]
+        self._forgotten = self.n - len(kept)
         self._latest.clear()
         self._latest.extend(kept)
         for value, weight in kept:
             self._seen.add(value, weight)
         self.largest = max(value for value, _ in kept) / (1 + HEADROOM) if kept else 0.0
         self._losses = [0.0] * len(EXPERTS)
+        self._best = 0
         self._ladders = None
 
     # -- choosing ---------------------------------------------------------------------------
@@ -209,13 +226,18 @@ class Learner:
             latest = latest[-FEW:] if leader == _FEW else latest
             (values, weights), n = grouped(latest), len(latest)
         else:
-            values, weights, n = self._seen.values, self._seen.weights, self.n
+            values, weights, n = self._seen.values, self._seen.weights, self._counted
         return with_tail(values, weights, n, values[-1])
 
     @property
     def mean_s(self) -> float:
         """Mean duration of the completed tasks; 0 before the first."""
         return self._seconds / self.n if self.n else 0.0
+
+    @property
+    def _counted(self) -> int:
+        """Completed tasks since the last change of regime."""
+        return self.n - self._forgotten
 
     def _leader(self, size: float | None) -> int:
         """Give the way with the least loss of those that may serve and have an answer."""
@@ -226,7 +248,7 @@ class Learner:
 
     def _may(self, expert: int, size: float | None) -> bool:
         if expert in _BOLDLY:
-            return self.n >= EVIDENCE
+            return self._counted >= EVIDENCE
         return expert != _SIZE or self._sized(size) is not None
 
     def _sized(self, size: float | None) -> Ladder | None:
@@ -253,7 +275,7 @@ class Learner:
 
     def _all(self) -> list[Ladder]:
         if self._ladders is None:
-            seen = (self._seen.values, self._seen.weights, self.n)
+            seen = (self._seen.values, self._seen.weights, self._counted)
             latest, n = list(self._latest), len(self._latest)
             recent = grouped(latest)
             self._ladders = [
@@ -276,6 +298,7 @@ class Learner:
             "failed": dict(self.failed),
             "live": sorted(self.live),
             "kinds": dict(self.kinds),
+            "ceilings": self.ceilings.state(),
             "seen": self._seen.state(),
             "latest": [list(pair) for pair in self._latest],
             "losses": list(self._losses),
@@ -283,6 +306,7 @@ class Learner:
             "used": self._used,
             "seconds": self._seconds,
             "follows": self._follows.state(),
+            "forgotten": self._forgotten,
         }
 
     @classmethod
@@ -291,13 +315,15 @@ class Learner:
         made = cls()
         made.n, made.largest = int(state["n"]), float(state["largest"])
         made.failed = {str(k): float(v) for k, v in state["failed"].items()}
-        # Kept states of earlier versions lack these two.
+        # Kept states of earlier versions lack some of these.
         made.live = {str(k) for k in state.get("live", ())}
         made.kinds = {str(k): int(v) for k, v in state.get("kinds", {}).items()}
+        made.ceilings = Ceilings.from_state(state.get("ceilings", {}))
         made._seen = Sketch.from_state(state["seen"])
         made._latest.extend((float(v), float(w)) for v, w in state["latest"])
         made._losses = [float(v) for v in state["losses"]]
         made._best = int(state["best"])
         made._used, made._seconds = float(state["used"]), float(state["seconds"])
         made._follows.restore(state["follows"])
+        made._forgotten = int(state.get("forgotten", 0))
         return made

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rotameter.allocator.resources import MEMORY, TIME, Resource
 from rotameter.units import format_number, many
 
-__all__ = ["Basis", "why"]
+__all__ = ["Basis", "named", "resting", "why"]
+
+_WIDE = 60
+_NAMED = 3
+"""So many tasks of a bound are named."""
 
 _SLIGHT = 0.005
 """Growth below it is not told of."""
@@ -50,6 +55,8 @@ class Basis:
     least : float
         The largest peak that is a lower bound: measured in part, or in a run that did not
         complete; 0: there is none.
+    rests_on : tuple of str
+        Tasks of the lower bound that decides about it, where one does.
     resource : Resource
         What is asked for, in whose unit all amounts are.
     """
@@ -73,6 +80,7 @@ class Basis:
     top: float = 0.0
     asked: float = 0.0
     least: float = 0.0
+    rests_on: tuple[str, ...] = ()
     resource: Resource = MEMORY
 
     @property
@@ -128,8 +136,38 @@ def why(basis: Basis) -> str:
         parts.append(f"{resource.text(basis.floor)} at least: less saves nothing")
     if basis.request >= basis.most:
         parts.append(f"no more than {resource.room} {resource.text(basis.most)}")
-    parts += _bounds(basis)
+    parts += [*_bounds(basis), resting(basis.rests_on)]
     return "; ".join(part for part in parts if part)
+
+
+def resting(names: Sequence[str]) -> str:
+    """Say on which tasks' lower bound a request rests; empty where it does on none.
+
+    Examples
+    --------
+    >>> resting(["t7"])
+    'this rests on task t7, of which only a lower bound is known'
+    """
+    return f"this rests on {named(names)}, of which only a lower bound is known" if names else ""
+
+
+def named(names: Sequence[str]) -> str:
+    """Name tasks, the first few of them.
+
+    Examples
+    --------
+    >>> named(["a"]), named(["a", "b", "c", "d", "e"])
+    ('task a', 'tasks a, b, c and 2 more')
+    """
+    shown = ", ".join(_plain(name) for name in names[:_NAMED])
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"{'task' if len(names) == 1 else 'tasks'} {shown}{more}"
+
+
+def _plain(name: str) -> str:
+    """Give a name on one line that is not too long."""
+    line = "".join(c if c.isprintable() else " " for c in name)
+    return line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…"
 
 
 def _ran_out(basis: Basis) -> str:
@@ -158,7 +196,8 @@ def _kept(basis: Basis, ran_out: str) -> str:
         said += [] if guess is None else [f"a guess to try: {text(guess)}"]
         if least >= basis.most:
             said.append(basis.resource.has(basis.most))
-    return "; ".join(part for part in [*said, *_bounds(basis)] if part)
+    said += [*_bounds(basis), resting(basis.rests_on) if least is not None else ""]
+    return "; ".join(part for part in said if part)
 
 
 def _base(basis: Basis, *, added: bool = True) -> str:

@@ -120,5 +120,7 @@ def as_time(work: Workload) -> Workload:
         killed_blind=(),
         unmet=None,
         least=(),
+        killed_names=(),
+        least_names=(),
         resource=TIME,
     )

@@ -60,7 +60,7 @@ def basis_of(
     growth = _growth(seen)
     bounds = seen.bounds * (1 + terms.headroom)
     base = added = most = 0.0
-    least = float(bounds.max(initial=0.0))
+    at_least = float(seen.bounds.max(initial=0.0))
     over = aside = 0
     counts_bound = False
     if len(seen.needs):
@@ -72,14 +72,12 @@ def basis_of(
         # So many runs may exceed the request, whether all of their need was seen or a part.
         limit = np.sort(np.concatenate([wanted, bounds]))[-1 - spare]
         pick = order[max(0, int((wanted <= limit).sum()) - 1)]
-        least = float(bounds[bounds <= limit].max(initial=0.0))
+        at_least = float(seen.bounds[bounds <= limit].max(initial=0.0))
         base, added, most = float(seen.needs[pick]), float(wanted[pick]), float(wanted.max())
         more = seen.needs > base
         over, aside = int((more & (wanted > added)).sum()), int((more & (wanted <= added)).sum())
         counts_bound = bool(seen.at_most[pick])
-    # What was not enough once is not advised, nor is anything after it that is no more than that.
-    if died is not None:
-        least = max(least, died * (1 + max(terms.headroom, _MORE)))
+    least, rests_on = _decides(seen, at_least, terms)
     plain = max(added, least)
     request = float(min(_up(max(plain, terms.floor), resource.step), terms.most))
     return Basis(
@@ -95,6 +93,7 @@ def basis_of(
         killed=len(seen.died),
         killed_with=died or 0.0,
         least=seen.least,
+        rests_on=rests_on if least > max(added, terms.floor) else (),
         unsure=int((~(seen.lacked >= request)).sum()),
         floor=terms.floor if plain < terms.floor else 0.0,
         request=request,
@@ -104,6 +103,19 @@ def basis_of(
         keep=_keep(seen, sizes, resource),
         resource=resource,
     )
+
+
+def _decides(seen: Evidence, at_least: float, terms: Terms) -> tuple[float, tuple[str, ...]]:
+    """Give what lower bounds make of a request, and the tasks of the one that decides.
+
+    What was not enough once is not advised, nor is anything after it that is no more than that.
+    """
+    died = seen.most_died or 0.0
+    of_died = died * (1 + max(terms.headroom, _MORE))
+    of_bound = at_least * (1 + terms.headroom)
+    if of_died >= of_bound:
+        return of_died, seen.names_of(died)
+    return of_bound, seen.names_of(at_least)
 
 
 def steps(basis: Basis) -> tuple[float, ...]:

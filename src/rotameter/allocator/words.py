@@ -11,6 +11,7 @@ from rotameter.allocator.outlook import outlook
 from rotameter.units import format_bytes, format_number, format_seconds, many
 
 if TYPE_CHECKING:
+    from rotameter.allocator.ceilings import Ceilings
     from rotameter.allocator.learner import Learner
     from rotameter.allocator.outlook import Outlook
 
@@ -110,7 +111,7 @@ def words(case: Case, learner: Learner | None) -> str:
     head = f"{_NAMES.get(name, name)}: {amount(name, case.given)}"
     if learner is None or not learner.n:
         from_ = "set by the user" if case.is_set else case.guess
-        lines = [f"{head}: {from_}; no task of this group has completed"]
+        lines = [f"{head}: {from_}; {_unknown(learner)}"]
     else:
         seen = outlook(learner, case.given, case.most, size, again=not case.is_set)
         largest = amount(name, learner.largest)
@@ -125,6 +126,16 @@ def words(case: Case, learner: Learner | None) -> str:
     if case.failures:
         lines.append(f"  this task ran out of {amount(name, case.had)}, so it gets more")
     return "\n".join([*lines, f"  decided by: {_decided(case)}"])
+
+
+def _unknown(learner: Learner | None) -> str:
+    """Say why no need is known: none has completed, or those that did were not measured alone."""
+    if learner is None or not learner.ceilings.n:
+        return "no task of this group has completed"
+    count = learner.ceilings.n
+    if count == 1:
+        return "the need of the task that completed is not known by itself"
+    return f"of none of the {count:,} tasks that completed the need is known by itself"
 
 
 def _source(case: Case, learner: Learner) -> str:
@@ -189,6 +200,8 @@ def _bounds(name: str, learner: Learner | None) -> list[str]:
         for kind, count in sorted(learner.kinds.items())
         if kind in _KINDS
     ]
+    if learner.ceilings.n:
+        said.append(_at_most(name, learner.ceilings))
     dead = [value for key, value in learner.failed.items() if key not in learner.live]
     if dead:
         least = amount(name, max(dead))
@@ -202,6 +215,20 @@ def _bounds(name: str, learner: Learner | None) -> list[str]:
         who = "1 task that runs uses" if len(running) == 1 else f"{len(running)} that run use up to"
         said.append(f"{who} {used} already: at least that is needed")
     return said
+
+
+def _at_most(name: str, seen: Ceilings) -> str:
+    """Say what tasks used at most that were not measured by themselves.
+
+    Examples
+    --------
+    >>> from rotameter.allocator.ceilings import Ceilings
+    >>> _at_most("memory_bytes", Ceilings(12, 1.2e9, 7e9))
+    '12 completed tasks used at most 1.2 GB to 7 GB, what else ran there included'
+    """
+    low, high = amount(name, seen.lowest), amount(name, seen.highest)
+    span = low if low == high else f"{low} to {high}"
+    return f"{many(seen.n, 'completed task')} used at most {span}, what else ran there included"
 
 
 def _decided(case: Case) -> str:

@@ -73,6 +73,10 @@ class Workload:
         Which attempt of the trace each task is.
     begun : ndarray of float64, shape (n,), optional
         When each first started, seconds; NaN = unknown, -inf = before all others.
+    killed_names, least_names : tuple of str
+        Of the tasks of ``killed`` and ``least``, as many; nothing where they have none.
+    origin_s : float, optional
+        The instant that ``begun`` counts from, seconds since 1970, if known.
     """
 
     name: str
@@ -95,6 +99,9 @@ class Workload:
     resource: Resource = MEMORY
     row: Codes | None = None
     begun: Floats | None = None
+    killed_names: tuple[str, ...] = field(default=())
+    least_names: tuple[str, ...] = field(default=())
+    origin_s: float | None = None
 
     def __len__(self) -> int:
         return len(self.group)

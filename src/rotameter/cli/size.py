@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rotameter.cli._common import Given, input_options
 from rotameter.cli.size_limits import LIMITS, Limits, limit_options
 from rotameter.errors import UsageError
+
+if TYPE_CHECKING:
+    from rotameter.allocator.workload import Workload
 
 __all__ = ["size"]
 
@@ -22,7 +27,9 @@ _RESOURCES = ("memory", "time", "cores", "disk", "gpu_memory", "gpus")
 _TRIED = ("memory", "time", "disk", "gpu_memory")
 """Resources of which an attempt ends that wants more than it has: only these can be tried."""
 
-_ADVICE = ("target", "max_kill", "headroom", "floor", "floor_time", "floor_disk", "output")
+_ADVICE = (
+    "target", "together", "max_kill", "headroom", "floor", "floor_time", "floor_disk", "output"
+)  # fmt: skip
 _TRIALS = ("slots", "packed", "seeds", "sizes")
 """Parameters that one of the two uses has no place for."""
 
@@ -58,7 +65,13 @@ _ONLY = {**{name: (resource,) for name, resource in LIMITS.items()}, "max_kill":
     "the input tells of.",
 )
 @limit_options
-@click.option("--for", "target", type=click.Choice(_TARGETS), help="Write a file to include.")
+@click.option(
+    "--for",
+    "target",
+    type=click.Choice(_TARGETS),
+    help="Write a file to include; from all inputs together.",
+)
+@click.option("--together", is_flag=True, help="Take all inputs as one, each task once.")
 @click.option(
     "--max-kill",
     help="Share that may be killed.  [default: 1%, of disk and GPU memory none]",
@@ -81,6 +94,7 @@ def size(
     resources: tuple[str, ...],
     limits: Limits,
     target: str | None,
+    together: bool,
     max_kill: str | None,
     headroom: str | None,
     output: str | None,
@@ -98,6 +112,7 @@ def size(
     Examples:
       rotameter size run.rmt
       rotameter size trace.txt --for nextflow -o memory.config
+      rotameter size monday.rmt tuesday.rmt --for slurm
       rotameter size jobs.txt --resource time --resource cores --for slurm
       rotameter size tasks.csv --allocator default --allocator greedy --slots 64
       rotameter size tasks.csv --allocator default --resource memory --resource disk --packed 8x8
@@ -113,18 +128,38 @@ def size(
     nodes = nodes_of(packed, slots, wanted) if names else None
     refuse_existing(output, force=force)
     told = "all" not in resources
+    together = together or target not in (None, "json")
+    _refuse_twice(trace if together else ())
     read = [workloads(path, given, rows, wanted, trial=bool(names), told=told) for path in trace]
-    works = within(read, limits.most)
+    works = _told_apart(within(read, limits.most), trace)
     if names:
         told_how = {"packed": packed is not None, "sizes": sizes, "as_json": as_json}
         run_trials(works, limits, names, nodes, range(seeds), **told_how)
         return
-    text = advice_words(works, asked, "json" if as_json else target, named=bool(resources))
+    how = {"named": bool(resources), "together": together}
+    text = advice_words(works, asked, "json" if as_json else target, **how)
     if output is None:
         click.echo(text)
         return
     Path(output).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     click.echo(f"Wrote {output}", err=True)
+
+
+def _refuse_twice(paths: Sequence[str]) -> None:
+    """Refuse an input that is named twice: its tasks would count twice."""
+    places = [path if path == "-" else str(Path(path).resolve()) for path in paths]
+    for path, place in zip(paths, places, strict=True):
+        if places.count(place) > 1:
+            raise UsageError(f"{path} is named twice", hint="name each run once")
+
+
+def _told_apart(works: Sequence[Sequence[Workload]], paths: Sequence[str]) -> list[list[Workload]]:
+    """Call inputs of the same name by their paths."""
+    names = [one[0].name for one in works]
+    return [
+        [replace(work, name=path) for work in one] if names.count(one[0].name) > 1 else [*one]
+        for one, path in zip(works, paths, strict=True)
+    ]
 
 
 def _wanted(resources: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:

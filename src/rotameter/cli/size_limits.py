@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from rotameter.errors import UsageError
-from rotameter.units import parse_bytes, parse_seconds
+from rotameter.units import bare_number, parse_bytes, parse_seconds
 
 __all__ = ["LIMITS", "Limits", "limit_options"]
 
@@ -22,6 +22,9 @@ LIMITS = {
     "node_gpu_memory": "gpu_memory",
 }  # fmt: skip
 """Option → the resource that it is about."""
+
+_FEW_BYTES, _FEW_SECONDS = 1e6, 60.0
+"""Numbers without a unit below it were hardly meant as bytes, or as seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +103,23 @@ _OPTIONS = (
 )
 
 
+def _refuse_bare(text: str, option: str, least: float, unit: str, such: str) -> None:
+    """Refuse a number that would be read as far less than was meant: it names no unit."""
+    number = bare_number(text)
+    if number is not None and 0 < number < least:
+        raise UsageError(
+            f"{option} {text[:60]}: without a unit that is {number:g} {unit}",
+            hint=f"name the unit, such as {such}",
+        )
+
+
 def _above(text: str | None, option: str, read: Callable[..., float]) -> float | None:
     return None if text is None else read(text, option, above=0)
 
 
 def _bytes(text: str, option: str, *, above: float = -1.0) -> float:
     """Read a number of bytes that a machine may have."""
+    _refuse_bare(text, option, _FEW_BYTES, "bytes", "128GB")
     try:
         value = float(parse_bytes(text))
     except (ValueError, OverflowError):
@@ -118,6 +132,7 @@ def _bytes(text: str, option: str, *, above: float = -1.0) -> float:
 
 def _seconds(text: str, option: str, *, above: float = -1.0) -> float:
     """Read a time limit that a queue may have."""
+    _refuse_bare(text, option, _FEW_SECONDS, "seconds", "10min")
     try:
         value = float(parse_seconds(text))
     except (ValueError, OverflowError):

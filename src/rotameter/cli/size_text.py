@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.adapters.advising import TARGETS, plain, share
+from rotameter.allocator.reasons import named
 from rotameter.profiler.view import view
 from rotameter.units import format_bytes, format_number, format_seconds, many
 
@@ -229,18 +230,19 @@ def advice_text(work: Workload, advice: Sequence[Advice], *, last: bool = True) 
 def _request(one: Advice) -> tuple[str, str]:
     """Say what a group should ask for, and the chance of a kill; or why it is kept."""
     resource = one.resource
+    rests = f"rests on {named(one.rests_on)} (a lower bound)" if one.rests_on else ""
     died = f"{one.killed:,} ran out of {resource.ran_out}" if one.killed else ""
     if died and one.killed_with is None:
         died += ", with how much is not known"
     if one.at_least is not None:
         guess = "" if one.guess is None else f"guess: {resource.text(one.guess)}"
-        words = [died, one.keep, guess]
+        words = [died, one.keep, guess, rests]
         return f"> {resource.text(one.at_least)}", "; ".join(word for word in words if word)
     if one.request is None:
         return "keep", "; ".join(word for word in (one.keep, died) if word)
     if one.kill_interval is None:
         return _at_least(resource, one.request), ""
-    words = [f"at most {share(one.kill_interval[1])}", died if one.lacking else ""]
+    words = [f"at most {share(one.kill_interval[1])}", died if one.lacking else "", rests]
     over = round((one.kill_range or (0.0,))[0] * (one.runs + one.lacking))
     if over and not one.lacking:
         words.insert(1, f"{many(over, 'run')} used more")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,12 @@ def test_nextflow_climbs_by_attempt_inside_the_limits_and_only_for_memory() -> N
 
 
 def test_snakemake_reads_its_profile(tmp_path: Path) -> None:
-    found = yaml.safe_load(write("snakemake", ADVICE, MOST))
-    assert found["retries"] == 2
+    text = write("snakemake", ADVICE, MOST)
+    found = yaml.safe_load(text)
+    # It changes nothing for rules that it does not size; what the user may add is there.
+    assert set(found) == {"set-resources"}
+    assert yaml.safe_load(text.replace("\n# retries: ", "\nretries: "))["retries"] == 2
+    assert "--retries 2" in text and "#     retries: 2" in text
     ladder = found["set-resources"]["load"]["mem_mb"]
     assert [eval(ladder, {"min": min}, {"attempt": a}) for a in (1, 2, 3, 4)] == [
         2000, 4000, 8000, 8000]  # fmt: skip
@@ -105,7 +110,8 @@ def test_nothing_is_limited_where_no_machine_is_known() -> None:
 def test_retries_are_as_many_as_there_is_more_to_ask_for() -> None:
     one = Advice("load", 40, 1e9, 1.9e9, 8e9, 2e9, (4e9,), 0.0, (0.0, 0.088), None)
     assert "maxRetries = 1" in write("nextflow", [one], None)
-    assert "retries: 1" in write("snakemake", [one], None)
+    assert "\n# retries: 1\n" in write("snakemake", [one], None)
+    assert "retries" not in write("snakemake", [replace(one, retries=())], None)
     assert "after a kill (OUT_OF_MEMORY): --mem=3815M\n" in write("slurm", [one], None)
 
 
@@ -113,7 +119,7 @@ def test_rules_that_a_profile_cannot_name_are_left_out_with_a_comment() -> None:
     odd = Advice("a:b", 9, 1e9, 1e9, None, 2e9, (4e9, 8e9), 0.0, (0.0, 0.3), None)
     text = write("snakemake", [odd, ADVICE[1]], None)
     found = yaml.safe_load(text)
-    assert list(found["set-resources"]) == [ODD] and found["retries"] == 1
+    assert list(found["set-resources"]) == [ODD] and "\n# retries: 1\n" in text
     assert "# a:b: 9 runs" in text and "left out: a profile cannot name this rule" in text
     option = Advice("-a", 9, 1e9, 1e9, None, 2e9, (), 0.0, (0.0, 0.3), None)
     assert "a:b; -a" in left_out("snakemake", [odd, option])[0]

@@ -155,6 +155,54 @@ def test_at_the_end_the_client_is_asked_for_what_it_has_not_acknowledged(tmp_pat
     assert inbox.batches == 6
 
 
+class Line:
+    """A hub and its client's stream into an inbox, which may lose acknowledgements."""
+
+    def __init__(self, inbox):
+        self.inbox, self.deaf = inbox, False
+        self.hub = Hub(self.send)
+
+    def acknowledge(self, n):
+        if not self.deaf:
+            self.hub.acknowledge(n, "c")
+
+    def send(self, client, message):
+        place = message["n"], message["origin"], message["seq"], message["data"]
+        self.inbox.receive(self.acknowledge, *place, message.get("now", False))
+
+
+def test_a_client_that_is_back_frees_the_window_by_what_it_has_already(tmp_path, monkeypatch):
+    monkeypatch.setattr(hub_module, "WINDOW_BYTES", 3 * transport.ACK_BYTES)
+    inbox = Inbox(str(tmp_path), lambda error: pytest.fail(str(error)))
+    line = Line(inbox)
+    line.hub.attach("c")
+    line.deaf = True
+    for n in range(4):
+        line.hub.receive("w", n, frame(n, transport.ACK_BYTES))
+    while inbox.batches < 3:  # the window is full then
+        time.sleep(0.01)
+    line.deaf = False
+    line.hub.detach("c")
+    line.hub.attach("c")
+    for n in range(4, 12):
+        line.hub.receive("w", n, frame(n, transport.ACK_BYTES))
+    asyncio.run(line.hub.settle("w", time.monotonic() + 30))
+    assert line.hub.pending == 0
+    inbox.close()
+    assert inbox.batches == 12
+
+
+def test_clients_that_share_an_inbox_are_each_acknowledged(tmp_path):
+    inbox = Inbox(str(tmp_path), lambda error: pytest.fail(str(error)))
+    lines = [Line(inbox), Line(inbox)]
+    for line in lines:
+        line.hub.attach("c")
+    for n in range(40):  # every fourth message is of the second
+        lines[n % 4 == 3].hub.receive(f"w{n % 4 == 3}", n, frame(n))
+    inbox.close()
+    assert [line.hub.pending for line in lines] == [2, 2]
+
+
 def test_messages_say_of_which_trace_they_are():
     got = []
     hub = Hub(lambda client, message: got.append(message), trace="a1")

@@ -278,6 +278,82 @@ def test_unended_and_unstarted_spans() -> None:
     assert "without an end" in words and "without a start" in words
 
 
+SPLIT = [10**9, 10**9 + 5 * 10**8]
+
+
+def _at(*ns: int) -> list[int]:
+    return [T0 + one for one in ns]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        str,
+        int,
+        float,
+        lambda at: f" {at} ",
+        lambda at: {"low": (at & 0xFFFFFFFF) - (1 << 32), "high": at >> 32, "unsigned": False},
+        lambda at: {"low": at & 0xFFFFFFFF, "high": at >> 32, "unsigned": True},
+    ],
+    ids=["text", "number", "float", "spaces", "long", "unsigned"],
+)
+def test_times_may_be_numbers_or_texts(write: Any) -> None:
+    begin, end = _at(*SPLIT)
+    near = 256  # what a float holds of a time of today
+    made = {"startTimeUnixNano": write(begin), "endTimeUnixNano": write(end)}
+    (row,) = rows(load(document(span(A, **made))))
+    assert abs(row["started_ns"] - begin) <= near and abs(row["ended_ns"] - end) <= near
+    assert row["wall_s"] == pytest.approx(0.5, abs=1e-6) and row["outcome"] == "ok"
+
+
+NONE = (None, 0, "0", "", 0.0, {"low": 0, "high": 0}, ...)
+
+
+def _without(name: str, value: Any) -> dict[str, Any]:
+    made = span(A, **{name: value})
+    if value is ...:
+        del made[name]
+    return made
+
+
+@pytest.mark.parametrize("value", NONE)
+def test_a_missing_start_or_end_is_unknown_and_said(value: Any) -> None:
+    trace = load(document(_without("startTimeUnixNano", value)))
+    (row,) = rows(trace)
+    assert row["started_ns"] is None and row["wall_s"] is None and row["ended_ns"] is not None
+    assert trace.warnings == ["spans without a start: 1"]
+    trace = load(document(_without("endTimeUnixNano", value)))
+    (row,) = rows(trace)
+    assert row["ended_ns"] is None and row["wall_s"] is None and row["started_ns"] is not None
+    assert row["outcome"] == "running" and len(trace.warnings) == 1
+    assert trace.warnings[0].startswith("spans without an end")
+    neither = {**_without("startTimeUnixNano", value), "endTimeUnixNano": None}
+    trace = load(document(neither))
+    (row,) = rows(trace)
+    assert (row["started_ns"], row["ended_ns"], row["wall_s"]) == (None, None, None)
+    assert len(trace.warnings) == 2
+    facts = stats(trace)
+    assert not facts["task_wall_s"] and not facts["makespan_s"]
+
+
+@pytest.mark.parametrize("write", [str, int])
+def test_a_start_behind_its_end_has_no_duration_and_it_is_said(write: Any) -> None:
+    begin, end = _at(*SPLIT)
+    swapped = {"startTimeUnixNano": write(end), "endTimeUnixNano": write(begin)}
+    trace = load(document(span(A, **swapped), span(B)))
+    row = rows(trace)[0]
+    assert row["wall_s"] is None and row["ended_ns"] is None
+    assert trace.warnings == ["end lies before start: end is left out"]
+
+
+@pytest.mark.parametrize("write", [int, str])
+@pytest.mark.parametrize("unit", [10**6, 10**3])
+def test_times_that_cannot_be_in_nanoseconds_are_said(unit: int, write: Any) -> None:
+    made = [write(at // unit) for at in _at(*SPLIT)]
+    trace = load(document(span(A, startTimeUnixNano=made[0], endTimeUnixNano=made[1])))
+    assert [text for text in trace.warnings if "not in nanoseconds as OTLP" in text]
+
+
 @pytest.mark.parametrize(
     "bad",
     [

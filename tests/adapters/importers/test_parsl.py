@@ -372,3 +372,61 @@ def test_a_run_in_two_databases_is_read_once(tmp_path):
     both = rotameter.open([tmp_path / "one.db", tmp_path / "two.db"])
     assert both.table("tasks").equals(once)
     assert any("read once" in w for w in both.warnings)
+
+
+def early(path):
+    """Make a copy of the sample as it was when its first task had failed once."""
+    return make(
+        path,
+        workflow=[run(ended=None)],
+        task=[
+            (0, "run-1", "", "prep", "0", at(1), None, 1),
+            (1, "run-1", "0", "join", "0", at(1), None, 0),
+        ],
+        **{"try": [(0, 0, "run-1", "0", "n1", "htex", at(2), at(3), at(5), "ManagerLost: n1")]},
+        status=[(0, "running", at(3), "run-1", 0), (0, "fail_retryable", at(5), "run-1", 0)],
+        resource=[],
+    )
+
+
+def test_of_a_run_and_an_early_copy_the_later_one_is_read(tmp_path):
+    alone = rotameter.open(sample(tmp_path / "m.db"))
+    early(tmp_path / "copy.db")
+    for order in (("copy.db", "m.db"), ("m.db", "copy.db")):
+        trace = rotameter.open([tmp_path / name for name in order])
+        for table in ("tasks", "deps", "samples", "workers", "events"):
+            assert trace.table(table).equals(alone.table(table))
+        assert trace.meta["importer"]["records"] == alone.meta["importer"]["records"]
+        assert trace.meta["states"] == alone.meta["states"]
+        assert [w for w in trace.warnings if "read once, where most" in w and "1 run" in w]
+    # One that is not completed but knows more is later than one that knows less.
+    first, second = early(tmp_path / "a.db"), early(tmp_path / "b.db")
+    connection = sqlite3.connect(second)
+    connection.execute("UPDATE task SET task_time_returned = ? WHERE task_id = 0", [at(9)])
+    connection.commit()
+    connection.close()
+    for order in ((first, second), (second, first)):
+        made = [row for row in rows(rotameter.open(order)) if row["task_id"] == "0"]
+        assert [row["outcome"] for row in made] == [r["outcome"] for r in rows(
+            rotameter.open(second)) if r["task_id"] == "0"]  # fmt: skip
+
+
+def test_an_early_copy_of_a_database_with_more_runs_than_it_has(tmp_path):
+    first = [(0, "aaaa-1", "", "f", "0", at(1), at(2), 0)]
+    both = [*first, (0, "bbbb-2", "", "f", "0", at(5), at(6), 0)]
+    make(tmp_path / "a.db", workflow=[run("aaaa-1")], task=first)
+    make(tmp_path / "b.db", workflow=[run("aaaa-1"), run("bbbb-2")], task=both)
+    for order in (("a.db", "b.db"), ("b.db", "a.db")):
+        trace = rotameter.open([tmp_path / name for name in order])
+        assert sorted(r["task_id"] for r in rows(trace)) == ["aaaa-1/0", "bbbb-2/0"]
+
+
+def test_tasks_of_runs_in_different_databases_have_names_of_their_own(tmp_path):
+    for name in ("aaaa-1", "bbbb-2"):
+        task = [(n, name, "" if n == 0 else "0", "f", "0", at(1), at(2), 0) for n in (0, 1)]
+        make(tmp_path / f"{name}.db", workflow=[run(name)], task=task)
+    trace = rotameter.open(tmp_path)
+    assert sorted(r["task_id"] for r in rows(trace)) == [
+        "aaaa-1/0", "aaaa-1/1", "bbbb-2/0", "bbbb-2/1"]  # fmt: skip
+    edges = {(d["task_id"], d["depends_on"]) for d in trace.table("deps").to_pylist()}
+    assert edges == {("aaaa-1/1", "aaaa-1/0"), ("bbbb-2/1", "bbbb-2/0")}

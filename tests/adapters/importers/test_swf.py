@@ -187,3 +187,50 @@ def test_cuts_of_one_log_that_overlap_count_a_job_once(start: bytes):
 def test_jobs_of_several_logs_without_a_run_time_are_several():
     one = START % 10**9 + (JOB % (1, 0)).replace(b" 100 ", b" -1 ", 1)
     assert _of(one, one)[1] == ["a/1", "b/1"]
+
+
+def _names(trace) -> list[tuple]:
+    rows = trace.table("tasks").to_pylist()
+    return [tuple(row[c] for c in ("group", "user", "account", "queue")) for row in rows]
+
+
+def _one(label: str) -> tuple[str, ...]:
+    prefix = f"{label}/" if label else ""
+    return tuple(f"{prefix}{word} 1" for word in ("program", "user", "group", "queue"))
+
+
+HEADS = {
+    "names": (b"; Computer: x\n; Installation: p\n", b"; Computer: x\n; Installation: q\n"),
+    "sizes": (b"; MaxProcs: 128\n", b"; MaxProcs: 64\n"),
+}
+
+
+@pytest.mark.parametrize("heads", HEADS.values(), ids=list(HEADS))
+def test_programs_and_users_of_two_machines_are_not_the_same_ones(heads):
+    trace, ids = _of(*(head + START % 10**9 + JOB % (n, n) for n, head in enumerate(heads)))
+    assert ids == ["0", "1"] and _names(trace) == [_one("a"), _one("b")]
+    assert any("several machines" in text for text in trace.warnings)
+    # Two cuts of the one, one of the other.
+    logs = [head + START % 10**9 + JOB % (1, n) for n, head in enumerate((*heads, heads[0]))]
+    if b"Computer" in heads[0]:
+        assert _names(_of(*logs)[0]) == [_one("a"), _one("b"), _one("a")]
+
+
+def test_logs_with_other_jobs_of_the_same_numbers_are_of_several_machines():
+    trace, _ = _of(*(START % at + JOB % (1, 0) for at in (10**9, 2 * 10**9)))
+    assert _names(trace) == [_one("a"), _one("b")]
+    first, second, third = JOB % (1, 0), JOB % (2, 5), JOB % (3, 10)
+    start = START % 10**9
+    trace, _ = _of(start + first + second, start + second + third, START % 5 + JOB % (1, 7))
+    assert _names(trace) == [_one("a"), _one("a"), _one("a"), _one("c")]
+
+
+def test_names_stay_where_nothing_tells_that_machines_differ():
+    start = START % 10**9
+    assert _names(_of(start + JOB % (1, 0), start + JOB % (2, 0))[0]) == [_one(""), _one("")]
+    same = b"; Computer: x\n; Installation: p\n"
+    trace, ids = _of(*(same + START % at + JOB % (1, 0) for at in (10**9, 2 * 10**9)))
+    assert ids == ["a/1", "b/1"] and _names(trace) == [_one(""), _one("")]
+    nobody = start + b"1 0 10 100 2 90 1000 2 200 2000 1 -1 -1 -1 -1 -1 -1 -1\n"
+    made = _names(_of(nobody, START % 5 + JOB % (1, 0))[0])
+    assert made == [(None, None, None, None), _one("b")]

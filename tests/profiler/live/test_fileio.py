@@ -13,14 +13,17 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import warnings
 
 import pytest
 
+import rotameter as rm
 from rotameter.profiler.live import fileio
 from rotameter.profiler.live import session as session_module
 from rotameter.profiler.live.recorder import CallSink, Recorder
 from rotameter.profiler.live.session import Session
+from rotameter.profiler.store import open_trace
 
 
 @pytest.fixture
@@ -406,3 +409,34 @@ def test_the_sums_of_files_are_the_process_total(tmp_path):
                 sums[flow["op"]] += flow["bytes"]
         assert sums == {"read": task["read_bytes"], "write": task["write_bytes"]}
     assert sum(task["io_kind"] == "exact" for task in tables["tasks"]) >= 6
+
+
+def test_an_engines_own_files_are_no_tasks(tmp_path):
+    """A shuffle's disk thread works for no task, nor does a task that runs the engine's code."""
+    (tmp_path / "shuffle-1").mkdir()
+    parts, data = tmp_path / "shuffle-1" / "7", tmp_path / "data"
+
+    def beside():
+        for path in (parts, data):
+            with path.open("ab", buffering=0) as out:
+                out.write(b"x" * 5000)
+            path.read_bytes()
+
+    @rm.task(group="busy")
+    def busy():
+        thread = threading.Thread(target=beside)
+        thread.start()
+        thread.join()
+        beside()
+
+    fileio.engine_files([str(tmp_path / "shuffle-")])
+    try:
+        with rm.trace(tmp_path / "run.rmt"):
+            busy()
+    finally:
+        fileio.engine_files([])
+    trace = open_trace(str(tmp_path / "run.rmt"))
+    flows = {(f["object"], f["op"]): f["bytes"] for f in trace.table("flows").to_pylist()}
+    assert flows == {(str(data), "write"): 10_000, (str(data), "read"): 15_000}
+    (task,) = trace.table("tasks").to_pylist()
+    assert task["write_bytes"] == 10_000

@@ -365,11 +365,15 @@ def test_a_recursion_gets_as_deep_as_without_a_trace(lab, level):
         except RecursionError:
             return n
 
-    untraced = down(0)
+    def deeper():  # a call takes two frames: with one more the last that fits is another
+        return down(0)
+
+    untraced = down(0), deeper()
     traced = lab(level=level).activate()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert (down(0), down(0), down(0)) == (untraced, untraced, untraced)
+        for _ in range(3):
+            assert (down(0), deeper()) == untraced
     assert not traced.session._active
     assert current.get() is None
     faults = traced.session.faults

@@ -31,6 +31,7 @@ def write(
     queue_s: float | None = None,
     *,
     disk_bytes: float | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """Write requests as a file of a tool.
 
@@ -46,6 +47,8 @@ def write(
         The longest time limit that the queue allows, as that.
     disk_bytes : float, optional
         What the largest machine's disk has, as that.
+    notes : sequence of str
+        Lines of comment below the file's first line.
 
     Returns
     -------
@@ -54,7 +57,9 @@ def write(
     """
     text: Callable[[Sequence[Wanted], Most], str] = _module(target).text
     most = Most(memory=machine_bytes, time=queue_s, disk=disk_bytes)
-    return text(grouped(placed(target, advice)), most)
+    head, _, rest = text(grouped(placed(target, advice)), most).partition("\n")
+    mark = "//" if target == "nextflow" else "#"
+    return "\n".join([head, *(f"{mark} {plain(note)}" for note in notes), rest])
 
 
 def left_out(

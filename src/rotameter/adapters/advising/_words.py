@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from rotameter.allocator.reasons import resting
 from rotameter.allocator.resources import CORES, GPUS, TIME
 from rotameter.units import format_bytes, many
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from rotameter.allocator.advice import Advice
 
 __all__ = ["HEAD", "plain", "reason", "rungs", "share"]
+
+_INPUTS = 3
+"""So many inputs are named that the runs of a group are of."""
 
 HEAD = "Written by `rotameter size`: requests from what earlier runs used."
 
@@ -49,9 +53,11 @@ def reason(one: Advice) -> str:
     'keep, because fewer than 5 runs (3 runs, 1 GB to 2 GB used)'
     """
     text, used = one.resource.text, _used(one)
+    rests = resting(one.rests_on)
+    rests = f"; {rests}" if rests else ""
     if one.at_least is not None:
         guess = "" if one.guess is None else f"; a guess: {text(one.guess)}"
-        return f"more than {text(one.at_least)} is needed, {one.keep} ({used}){guess}"
+        return f"more than {text(one.at_least)} is needed, {one.keep} ({used}){guess}{rests}"
     if one.resource is CORES and one.request is not None:
         return f"{used}; an average: a run that at times kept more busy would last longer"
     if one.resource is GPUS and one.request is not None:
@@ -61,13 +67,13 @@ def reason(one: Advice) -> str:
     high_kill = f"at most {share(one.kill_interval[1])} (95 %)"
     if one.kill_ratio is None:
         runs = one.runs + one.lacking
-        return f"{used}; killed: not known of {one.unsure:,} of {runs:,}, {high_kill}"
-    return f"{used}; killed: {share(one.kill_ratio)}, {high_kill}"
+        return f"{used}; killed: not known of {one.unsure:,} of {runs:,}, {high_kill}{rests}"
+    return f"{used}; killed: {share(one.kill_ratio)}, {high_kill}{rests}"
 
 
 def _used(one: Advice) -> str:
     """Say how many runs there were, what they used, with which inputs, and how many ran out."""
-    resource, used = one.resource, many(one.runs, "run")
+    resource, used = one.resource, many(one.runs, "run") + _of_inputs(one)
     if one.runs and resource is GPUS:
         asked = "" if one.asked is None else f" of {resource.text(one.asked)}"
         if one.most is not None:
@@ -86,6 +92,15 @@ def _used(one: Advice) -> str:
         ran_out = f"ran out of {resource.ran_out}"
         used += f", {one.killed:,} {ran_out} {had or '(with how much is not known)'}"
     return used
+
+
+def _of_inputs(one: Advice) -> str:
+    """Say how many of the runs are of which input, where several are taken together."""
+    if not one.inputs:
+        return ""
+    told = [f"{count:,} of {plain(name)}" for name, count in one.inputs[:_INPUTS]]
+    more = sum(count for _, count in one.inputs[_INPUTS:])
+    return f" ({', '.join([*told, f'{more:,} of others'] if more else told)})"
 
 
 def _many_of(amount: str, word: str) -> str:

@@ -1,7 +1,7 @@
 """A workflow profile for ``snakemake --workflow-profile``; its ``MB`` is 10^6 bytes.
 
 ``runtime`` is in minutes. Snakemake does not tell why a job failed: each retry asks for more of all
-that has rungs.
+that has rungs. Retries are the user's choice: a profile has them for all rules or for none.
 """
 
 from __future__ import annotations
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from rotameter.adapters.advising._wanted import Most, Wanted
 
 __all__ = ["left_out", "text"]
+
+
+_RETRIES = (
+    "# Nothing is tried again because of this file: a profile can only say so for all rules that",
+    "# do not say it themselves. What is asked for after a kill takes effect in rules that have",
+    "#     retries: {}",
+    "# or for every rule: uncomment the next line, or give --retries {}.",
+    "# retries: {}",
+)
+"""Whether rules that were not sized are tried again is not for a file of requests to say."""
 
 
 def _nameable(group: str) -> bool:
@@ -56,7 +66,7 @@ def text(wanted: Sequence[Wanted], limits: Most) -> str:
         )  # fmt: skip
         lines.append(f"# Why a job failed is not told: a retry asks for {more}.")
     if most > 1:
-        lines.append(f"retries: {most - 1}")
+        lines += [line.format(most - 1) for line in _RETRIES]
     body = []
     for one in wanted:
         body += [f"  # {said}" for said in one.reasons()]

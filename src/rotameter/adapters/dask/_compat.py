@@ -23,6 +23,7 @@ __all__ = [
     "client_handlers",
     "computation_codes",
     "current_worker",
+    "fail_running",
     "fail_task",
     "fine_metrics",
     "forget_preload",
@@ -334,6 +335,19 @@ def fail_task(scheduler: Any, key: Any, error: Exception) -> None:
         key, "erred", exception=pickle.dumps(error), cause=key, stimulus_id=stimulus
     )
     scheduler.transitions(further, stimulus_id=stimulus)
+
+
+def fail_running(scheduler: Any, ts: Any, error: bytes, text: str) -> None:
+    """End a task that runs with its own pickled error, as if its worker had told of it."""
+    from time import time
+
+    take = getattr(scheduler, "handle_task_erred", None)
+    if take is not None:
+        take(
+            key=ts.key, worker=ts.processing_on.address, run_id=ts.run_id,
+            stimulus_id=f"rotameter-own-{time()}", exception=error, traceback=None,
+            exception_text=text, traceback_text="",
+        )  # fmt: skip
 
 
 def is_worker_client(client: Any) -> bool:

@@ -18,9 +18,12 @@ from rotameter.adapters.dask.gate_worker import TOPIC, GateWorker
 from rotameter.errors import AttachError, TracerWarning, UsageError
 from rotameter.profiler.live.faults import warn_once
 from rotameter.profiler.live.redact import first_line
-from rotameter.units import parse_bytes
+from rotameter.units import bare_number, parse_bytes
 
 __all__ = ["Allocating", "allocate", "amounts"]
+
+LEAST_BYTES = 1e6
+"""A number without a unit below it was hardly meant as bytes."""
 
 SAVE_S = 4.0
 """What was learnt is kept this often."""
@@ -203,6 +206,9 @@ def amounts(given: Mapping[str, float | str] | None) -> dict[str, float]:
             made[str(group)] = float(parse_bytes(amount))
             if not made[str(group)]:
                 raise ValueError("no memory at all")
+            number = bare_number(amount) if isinstance(amount, str) else amount
+            if number is not None and number < LEAST_BYTES:
+                raise ValueError(f"without a unit that is {number:g} bytes")
         except (ValueError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"memory of {group!r}: {error}", hint='give bytes, or text such as "2 GB"'

@@ -32,8 +32,9 @@ from rotameter.adapters.dask.gate_limits import (
     PATIENCE_S,
     USABLE,
 )
+from rotameter.adapters.dask.gate_needs import Needs
 from rotameter.adapters.dask.gate_recall import recall
-from rotameter.adapters.dask.gate_refusal import too_large
+from rotameter.adapters.dask.gate_refusal import Said, too_large
 from rotameter.adapters.dask.gate_worker import TOPIC
 from rotameter.adapters.dask.names import group_of
 from rotameter.allocator.default import Default
@@ -89,14 +90,15 @@ class Gate(SchedulerPlugin):
         self._hungry: set[str] = set()
         self._tasks: dict[Any, Task] = {}
         self._failed: dict[Any, float] = {}
-        self._words: dict[Any, str] = {}
+        self._words: dict[Any, Said] = {}
         self._seceded: set[Any] = set()
         self._since: dict[Any, float] = {}
         self._workers: dict[str, Any] = {}
         self._limits: dict[str, float] = {}
         self._strangers: dict[str, dict[Any, str]] = {}
         self._amounts: dict[str, float] = {}
-        self._blame, self._gone = Blame(_group, self._is_small), Gone(scheduler)
+        self._needs = Needs(self.allocator, _group, self.books.share)
+        self._blame, self._gone = Blame(_group, self._needs.is_small), Gone(scheduler)
         self._deaths: dict[str, set[Any]] = {}
         self._pumping = self._timed = self._over = False
         self.faults: list[str] = []
@@ -146,7 +148,7 @@ class Gate(SchedulerPlugin):
             self.books.join(worker, capacity, ws.nthreads)
         share = self.books.share()
         for group in self.allocator.groups():
-            if (self._need(group) or 0.0) > share:
+            if (self._needs.largest(group) or 0.0) > share:
                 self._gate(group)
         for group, amount in self._asked.items():
             if amount > share:
@@ -200,43 +202,36 @@ class Gate(SchedulerPlugin):
         for group, key in self._blame.culprits(tasks, ws, self.books.grants, how).items():
             self._exceeded(group, key, ws)
 
-    def _is_small(self, group: str) -> bool:
-        need = self._need(group)
-        return need is not None and need <= 0.5 * self.books.share()
-
-    def _need(self, group: str) -> float | None:
-        """Give the largest use of a group's tasks that was measured."""
-        return self.allocator.largest(group, MEMORY)
-
     # -- learning ---------------------------------------------------------------------------
 
     def _measured(self, msg: Mapping[str, Any]) -> None:
         key, group = msg["key"], _group(msg["key"])
         if msg["op"] == "memory_error":
-            ts = self.scheduler.tasks.get(key)
-            if ts is None:
-                return
-            self.counts["memory_errors"] += 1
-            ws = ts.processing_on
-            # What is said of an attempt before this one says nothing of what this one was given.
-            if ws is not None and msg.get("run_id") in (None, ts.run_id):
-                self._words[key] = str(msg.get("why") or "")
-                self._exceeded(group, key, ws, float(msg.get("need") or 0.0))
-            return
-        # What ran beside others is bounded by all of them: that makes no light group a heavy one.
-        if msg["op"] == "task-finished" and (msg["kind"] != "upper_bound" or group in self._hungry):
-            need = float(max(1, msg["peak"]))
-            kinds = {MEMORY: str(msg["kind"])}
-            self._observe_attempt(
-                Record(str(key), group, "ok", {MEMORY: need}, kinds, wall_s=float(msg["wall"]))
-            )
+            self._ran_out(key, group, msg)
+        elif msg["op"] == "task-finished":
+            hungry = self._needs.learn(msg, hungry=group in self._hungry)
+            self._amounts.pop(group, None)
             self._failed.pop(key, None)
-            if need > self.books.share():
+            if hungry:
                 self._gate(group)
 
-    def _observe_attempt(self, record: Record) -> None:
-        self.allocator.observe(record)
-        self._amounts.pop(record.group, None)
+    def _ran_out(self, key: Any, group: str, msg: Mapping[str, Any]) -> None:
+        """Let a task that raised MemoryError get more; what is not ours keeps its error."""
+        ts = self.scheduler.tasks.get(key)
+        if ts is None:
+            return
+        self.counts["memory_errors"] += 1
+        ws = ts.processing_on
+        # What is said of an attempt before this one says nothing of what this one was given.
+        if ws is None or msg.get("run_id") not in (None, ts.run_id):
+            return
+        said = Said(str(msg.get("why") or ""), msg.get("error"))
+        unlimited = self.books.capacity(ws.address) == INFINITE
+        if not self._watching and (unlimited or self._is_set(ts)):
+            _compat.fail_running(self.scheduler, ts, said.pickled(), said.words)
+            return
+        self._words[key] = said
+        self._exceeded(group, key, ws, float(msg.get("need") or 0.0))
 
     def _exceeded(self, group: str, key: Any, ws: Any, need: float = 0.0) -> None:
         """Let a task get more than it was granted, than came with its thread, or than it said."""
@@ -326,7 +321,8 @@ class Gate(SchedulerPlugin):
         self._words.pop(key, None)
         self._gone.forget(key)
         if self._tasks.pop(key, None) is not None and finish != "memory":
-            self._observe_attempt(Record(str(key), _group(key), "cancelled"))
+            self.allocator.observe(Record(str(key), _group(key), "cancelled"))
+            self._amounts.pop(_group(key), None)
         self._soon()
 
     def _left(self, key: Any, finish: str, stimulus_id: str) -> None:
@@ -366,7 +362,7 @@ class Gate(SchedulerPlugin):
             room.strangers = len(strangers)
             # What they need is not known better than by the most that their like has used.
             room.other_bytes = float(ws.nbytes) + sum(
-                self._need(group) or self.books.share() for group in strangers.values()
+                self._needs.largest(group) or self.books.share() for group in strangers.values()
             )
         self.books.changed()
         now = time.monotonic()
@@ -455,7 +451,7 @@ class Gate(SchedulerPlugin):
     def _refuse(self, key: Any, asked: float, failed: float | None, capacity: float) -> None:
         """End a task that no worker can hold, saying so."""
         self.counts["refused"] += 1
-        error = too_large(key, asked, failed, capacity, self._words.get(key, ""))
+        error = too_large(key, asked, failed, capacity, self._words.get(key))
         self.scheduler.loop.add_callback(
             self._safely, _compat.fail_task, self.scheduler, key, error
         )
@@ -497,4 +493,6 @@ class Gate(SchedulerPlugin):
     def explain(self, group: str) -> str:
         """Say why a group's tasks get what they get."""
         asked = {MEMORY: self._asked[group]} if group in self._asked else {}
-        return self.allocator.explain(Task("", group, asked=asked))
+        said = self.allocator.explain(Task("", group, asked=asked))
+        words = self._needs.words(group, hungry=group in self._hungry, watching=self._watching)
+        return f"{said}\n  on this cluster: {words}"

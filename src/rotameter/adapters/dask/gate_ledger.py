@@ -141,9 +141,10 @@ class Ledger:
         ]
         return max(fit)[1] if fit else None
 
-    def capacity(self) -> float:
-        """Give the largest capacity of a worker that is here."""
-        return max((room.capacity_bytes for room in self.rooms.values()), default=0.0)
+    def capacity(self, worker: str | None = None) -> float:
+        """Give the largest capacity of a worker that is here, or that of one; 0: it is not."""
+        rooms = self.rooms.values() if worker is None else filter(None, [self.rooms.get(worker)])
+        return max((room.capacity_bytes for room in rooms), default=0.0)
 
     def share(self) -> float:
         """Give what comes with one thread on the worker that has least for each."""

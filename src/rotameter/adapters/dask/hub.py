@@ -152,8 +152,9 @@ class Hub:
         elif not self._spool.put(origin, seq, data):
             self.lost_batches += 1
 
-    def _forward(self, origin: str, seq: int, data: bytes) -> bool:
-        if self.client is None or self._window_bytes > WINDOW_BYTES:
+    def _forward(self, origin: str, seq: int, data: bytes, *, always: bool = False) -> bool:
+        full = self._window_bytes > WINDOW_BYTES and not always
+        if self.client is None or full:
             return False
         n = self.forwarded
         message = {"op": RECORDS_OP, "n": n, "origin": origin, "seq": seq, "data": data}
@@ -180,8 +181,8 @@ class Hub:
         """
         # From now on each message is acknowledged, and with this one all that came before.
         self._marks["now"] = True
-        if self._unacknowledged and not self._held and not len(self._spool):
-            self._forward(origin, -1, b"")
+        if self._unacknowledged:
+            self._forward(origin, -1, b"", always=True)
         while self.pending and self.client and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
 
@@ -226,7 +227,6 @@ class Hub:
         if self.client is not None and self.client != client:
             self.detach(self.client)
         self.client = client
-        self._marks.pop("now", None)
         self._pump()
 
     def detach(self, client: str) -> None:

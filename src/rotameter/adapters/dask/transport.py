@@ -166,7 +166,8 @@ class SegmentStore:
         self._sinks.clear()
 
 
-_Item = tuple[Callable[[int], None] | None, int, str, bytes, bool]
+_Acknowledge = Callable[[int], None]
+_Item = tuple[_Acknowledge | None, int, str, bytes, int, bool]
 
 
 class Inbox:
@@ -201,7 +202,8 @@ class Inbox:
         self.batches = 0
         self.lost_batches = 0
         self._seen: dict[str, int] = {}
-        self._unsaid = self._unsaid_bytes = 0
+        # By whom to tell: clients of several clusters may write to one folder.
+        self._unsaid: dict[_Acknowledge, tuple[int, int]] = {}
         self._on_error: Callable[[BaseException], None] | None = on_error
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="rotameter-write", daemon=True)
@@ -234,15 +236,16 @@ class Inbox:
         now : bool
             Acknowledge this one by itself.
         """
+        size = len(data)
         if seq <= self._seen.get(origin, -1):
             data = b""
         else:
             self._seen[origin] = seq
-        self._queue.put((acknowledge, n, origin, data, now))
+        self._queue.put((acknowledge, n, origin, data, size, now))
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
-            acknowledge, n, origin, data, now = item
+            acknowledge, n, origin, data, size, now = item
             try:
                 if data:
                     self.store.append(origin, data)
@@ -253,18 +256,18 @@ class Inbox:
                 if on_error is not None:
                     on_error(error)
             # What the disk refused is acknowledged too: it would be refused again.
-            if acknowledge is not None and self._due(len(data), now):
+            if acknowledge is not None and self._due(acknowledge, size, now):
                 with contextlib.suppress(Exception):
                     acknowledge(n)
 
-    def _due(self, size_bytes: int, now: bool) -> bool:
-        """Tell whether to acknowledge all messages so far."""
-        self._unsaid += 1
-        self._unsaid_bytes += size_bytes
-        if not now and self._unsaid < ACK_EVERY and self._unsaid_bytes < ACK_BYTES:
-            return False
-        self._unsaid = self._unsaid_bytes = 0
-        return True
+    def _due(self, to: _Acknowledge, size_bytes: int, now: bool) -> bool:
+        """Tell whether to acknowledge all messages so far; the size is as the hub counts it."""
+        unsaid, unsaid_bytes = self._unsaid.pop(to, (0, 0))
+        unsaid, unsaid_bytes = unsaid + 1, unsaid_bytes + size_bytes
+        due = now or unsaid >= ACK_EVERY or unsaid_bytes >= ACK_BYTES
+        if not due:
+            self._unsaid[to] = unsaid, unsaid_bytes
+        return due
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Write what has arrived and stop."""

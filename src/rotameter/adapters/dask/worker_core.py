@@ -50,7 +50,14 @@ def join(tracer: Any) -> Core:
             _core = Core(tracer.worker, tracer.config)
         _tracers[id(tracer.worker)] = tracer
         _core.link.workers.append(tracer.worker)
+        _know_folders()
         return _core
+
+
+def _know_folders() -> None:
+    """Tell of the workers' own files: parts of shuffles and what is spilled are no task's."""
+    places = [getattr(t.worker, "local_directory", None) for t in _tracers.values()]
+    fileio.engine_files(f"{place}/{own}" for place in places if place for own in _OWN_FILES)
 
 
 def stop_all(address: str | None) -> Core | None:
@@ -138,6 +145,7 @@ def _close_file(file: Any) -> None:
 
 
 _THREADS_KEPT = 16
+_OWN_FILES = ("storage/", "shuffle-")  # in a worker's folder
 _MEASURED = ("worker", "started_ns", "ended_ns", "wall_s")
 _ADDED = ("transfer_s", "received_bytes", "spill_s", "output_bytes")
 _PLACES = tuple(rows.TASK_COLUMNS.index(name) for name in _MEASURED)
@@ -376,6 +384,7 @@ class Core:
             place = id(tracer.worker)
             if _tracers.get(place) is tracer:
                 del _tracers[place]
+            _know_folders()
             last = not _tracers and not self.closed
             self.closed = self.closed or last
         if last:

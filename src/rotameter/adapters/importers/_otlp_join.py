@@ -58,6 +58,7 @@ def join(spans: Sequence[Span]) -> Joined:
         made.tasks.append(row)
         made.counts["open"] += row.get("ended_ns") is None
         made.counts["unstarted"] += row.get("started_ns") is None
+        made.counts["old"] += (row.get("started_ns") or _OLD_NS) < _OLD_NS
         _hang_on(made, row, span, orphan and "parent" not in span.row)
         for target in _targets(span, number, spans, by_id, ids, made.counts):
             if target != ids[number] and (ids[number], target) not in seen:
@@ -68,6 +69,7 @@ def join(spans: Sequence[Span]) -> Joined:
 
 _ROOT, _MISSING = -1, -2
 _NEAR_NS = 5_000_000  # clocks of one network keep together to some milliseconds
+_OLD_NS = 10**17  # 1973: in ms and us, times of today come before it
 
 
 def _begins_before(span: Span, parent: int, spans: Sequence[Span]) -> bool:

@@ -32,6 +32,7 @@ _SNAKE = re.compile(r"([A-Z])")
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,64})")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _INT64 = 1 << 63
+_HALF = (1 << 32) - 1
 _DEPTH = 20
 _WRAPPERS = ("trace", "traces", "data")
 _STATUS = {"ok": 1, "error": 2, "unset": 0}
@@ -169,10 +170,24 @@ def time_ns(value: Any) -> int | None:
     """
     if value is None or value == "":
         return None
-    at = integer(value)
+    at = _of_halves(value) if isinstance(value, Mapping) else integer(value)
     if at is None or at < 0:
         raise ValueError("no time in nanoseconds")
     return at or None
+
+
+def _of_halves(value: Mapping[str, Any]) -> int | None:
+    """Give an integer of 64 bits that JavaScript wrote as two of 32.
+
+    Examples
+    --------
+    >>> _of_halves({"low": -1, "high": 1}), _of_halves({"low": 1})
+    (8589934591, None)
+    """
+    low, high = integer(value.get("low")), integer(value.get("high"))
+    if low is None or high is None:
+        return None
+    return integer((high & _HALF) << 32 | (low & _HALF))
 
 
 def hex_id(value: Any, size: int) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +11,10 @@ from rotameter.adapters.importers._parsl_db import Database
 from rotameter.adapters.importers._parsl_times import Clock
 from rotameter.profiler.live.redact import clean_name
 
-__all__ = ["Runs", "named", "number", "plain", "whole"]
+__all__ = ["Runs", "Size", "named", "number", "plain", "sizes", "task_prefixes", "whole"]
+
+Size = tuple[bool, int, int]
+"""Whether a run has ended, how many rows tell of it, how many of its tasks have returned."""
 
 _SHORT = 8
 
@@ -70,7 +75,6 @@ class Runs:
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
     users: dict[str, str | None] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
-    single: bool = False
     _prefixes: dict[str, str] = field(default_factory=dict)
     _wanted: str | None = None
 
@@ -115,16 +119,11 @@ class Runs:
             exact = {key: facts for key, facts in self.all.items() if key == wanted}
             begun = {key: facts for key, facts in self.all.items() if key.startswith(wanted)}
             self.chosen = exact or (begun if len(begun) == 1 else {})
-        self.single = len(self.chosen) < 2
-        short = {key: key[:_SHORT] for key in self.chosen}
-        unique = len(set(short.values())) == len(short)
-        self._prefixes = short if unique else {key: key for key in self.chosen}
 
-    def drop(self, known: set[str]) -> int:
-        """Leave out runs that another database had; give how many."""
-        again = self.chosen.keys() & known
-        self.chosen = {key: facts for key, facts in self.chosen.items() if key not in again}
-        return len(again)
+    def take(self, wanted: Collection[str], prefixes: Mapping[str, str]) -> None:
+        """Leave out all runs but some; ``prefixes`` is what :func:`task_prefixes` gives."""
+        self.chosen = {key: facts for key, facts in self.chosen.items() if key in wanted}
+        self._prefixes = dict(prefixes)
 
     def wants(self, run: str | None) -> bool:
         """Say whether rows of this run are to be imported."""
@@ -132,4 +131,39 @@ class Runs:
 
     def task_id(self, run: str, task: str) -> str:
         """Give the id of a task in the trace: with its run where there are several."""
-        return clean_name(task if self.single else f"{self._prefixes[run]}/{task}")
+        prefix = self._prefixes.get(run)
+        return clean_name(task if prefix is None else f"{prefix}/{task}")
+
+
+def task_prefixes(runs: Collection[str]) -> dict[str, str]:
+    """Give what stands before the tasks of each run: nothing where there is one run only.
+
+    Examples
+    --------
+    >>> task_prefixes(["aaaaaaaa-1"]), task_prefixes(["aaaaaaaa-1", "bbbbbbbb-1"])
+    ({}, {'aaaaaaaa-1': 'aaaaaaaa', 'bbbbbbbb-1': 'bbbbbbbb'})
+    """
+    if len(runs) < 2:
+        return {}
+    short = {key: key[:_SHORT] for key in runs}
+    return short if len(set(short.values())) == len(short) else {key: key for key in runs}
+
+
+def sizes(database: Database, runs: Runs) -> dict[str, Size]:
+    """Say how much a database says of each chosen run: of two, the larger was made later.
+
+    Rows are added to a database, and completed, but never taken out.
+    """
+    rows: Counter[str] = Counter()
+    for table in ("task", "try", "status", "resource", "node", "block"):
+        if database.has(table, "run_id"):
+            query = f'SELECT run_id, count(*) FROM "{table}" GROUP BY run_id'
+            rows.update({key: n for run, n in database.query(query) if (key := plain(run))})
+    done: Counter[str] = Counter()
+    if database.has("task", "run_id", "task_time_returned"):
+        query = (
+            "SELECT run_id, count(nullif(nullif(task_time_returned, ''), 'None')) "
+            'FROM "task" GROUP BY run_id'
+        )
+        done.update({key: n for run, n in database.query(query) if (key := plain(run))})
+    return {key: (key in runs.ended, rows[key], done[key]) for key in runs.chosen}

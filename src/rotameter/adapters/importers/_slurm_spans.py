@@ -10,22 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from rotameter.adapters.importers._clock_changes import may_change
 from rotameter.adapters.importers._slurm_values import LAST_S, MISSING_NS
 
 __all__ = ["Spans"]
 
-_HOUR_S, _DAY_S = 3600, 86_400
+_HOUR_S = 3600
 _NEAR_S = 2
 _NEAR_SHARE = 0.01
-_MONTHS = (3, 4, 9, 10, 11)
-_NIGHTS = (4, 5, 6)
-"""Clocks are changed, all over the world, in spring and autumn in the night to a Sunday, in some
-countries to a Friday or Saturday (0 is Monday)."""
-_NIGHT_S = (-2 * _HOUR_S, 4 * _HOUR_S)
-"""And from two hours before midnight to four after it."""
-_LONG_DAYS = 120
-_THURSDAY = 3
-"""The day of the week of 1970-01-01."""
 
 
 class Spans:
@@ -81,32 +73,15 @@ class Spans:
         fits = first / 1e9 + wall + paused < LAST_S
         self.changed = an_hour & ~zoned & fits
         at = np.flatnonzero(self.changed)
-        begun = (first[at] + zone_ns) // 10**9
-        lasted = np.maximum(gap[at], wall[at] + paused[at]).astype(np.int64)
-        self.changed[at] = [_over_a_change(*one) for one in zip(begun, begun + lasted, strict=True)]
+        begun = first[at] + zone_ns
+        lasted = (np.maximum(gap[at], wall[at] + paused[at]) * 1e9).astype(np.int64)
+        self.changed[at] = [
+            may_change(first_ns, first_ns + wall_ns)
+            for first_ns, wall_ns in zip(begun.tolist(), lasted.tolist(), strict=True)
+        ]
         self.backward = known & ~zoned & ~self.changed & (gap < 0) & fits
         self.differ = known & ~self.changed & ~explained & ~made & (gap >= 0)
         wrong = self.changed | self.backward
         right = start + (np.where(wrong, wall + paused, 0) * 1e9).astype(np.int64)
         self.end = np.where(wrong, right, end)
         self.gap, self.wall = gap, wall
-
-
-def _over_a_change(start_s: int, end_s: int) -> bool:
-    """Say whether clocks may have been changed, somewhere in the world, within a local span.
-
-    Examples
-    --------
-    >>> march, july = 1_774_746_000, 1_784_448_000  # 29 March and 19 July 2026
-    >>> _over_a_change(march, march + 3600), _over_a_change(july, july + 3600)
-    (True, False)
-    """
-    before, after = _NIGHT_S
-    days = range(-((after - int(start_s)) // _DAY_S), (int(end_s) - before) // _DAY_S + 1)
-    if len(days) > _LONG_DAYS:
-        return True
-    for day in days:
-        month = int(np.datetime64(day, "D").astype("datetime64[M]").astype(np.int64)) % 12 + 1
-        if (day + _THURSDAY) % 7 in _NIGHTS and month in _MONTHS:
-            return True
-    return False

@@ -12,6 +12,7 @@ import numpy as np
 
 from rotameter.adapters.importers._slurm_table import TIMES, Columns
 from rotameter.adapters.importers._slurm_values import MISSING_NS, PENDING
+from rotameter.adapters.importers.times import zone_text
 from rotameter.units import many
 
 __all__ = ["Zone", "told_by_jobs", "zone_words"]
@@ -128,8 +129,7 @@ def zone_words(zone: Zone, zoned: int, local: int) -> str:
             "starts: if they are the same jobs, they are counted twice (give the zone of those "
             "without with --utc-offset)"
         )
-    minutes = abs(zone.east_ns) // (60 * 10**9)
-    east = f"{'+' if zone.east_ns > 0 else '-'}{minutes // 60:02}:{minutes % 60:02}"
+    east = zone_text(zone.east_ns)
     if zone.sure:
         return (
             f"{said}those without were taken as local times of {east}, as {jobs} that are in both "

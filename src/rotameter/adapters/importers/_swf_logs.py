@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,15 +14,17 @@ from rotameter.adapters.importers._table_attempts import codes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["labelled", "told_apart"]
+__all__ = ["labelled", "sources", "told_apart"]
 
 _SAME = ("task_id", "submitted_ns", "wall_s", "granted_cores")
 
 
 def told_apart(
     tasks: pa.Table, sizes: Sequence[int], *, dated: bool
-) -> tuple[NDArray[np.bool_], bool]:
-    """Find the jobs to keep, and whether logs have different ones of equal numbers.
+) -> tuple[NDArray[np.bool_], bool, set[tuple[int, int]]]:
+    """Find the jobs to keep, whether logs have different ones of equal numbers, and cuts.
+
+    The last are pairs of logs (by number) that have a job in common.
 
     A job of two logs is one where its number, submission and run time are the same; where a log
     does not say from which moment its seconds count (not ``dated``), the whole line must be.
@@ -31,15 +33,15 @@ def told_apart(
     --------
     >>> jobs = pa.table({"task_id": ["1", "2", "2"], "submitted_ns": [0, 5, 5],
     ...                  "wall_s": [9.0, 9.0, 9.0], "granted_cores": [1.0, 1.0, 1.0]})
-    >>> keep, equal = told_apart(jobs, [2, 1], dated=True)
-    >>> keep.tolist(), equal
-    ([True, True, False], False)
+    >>> keep, equal, cuts = told_apart(jobs, [2, 1], dated=True)
+    >>> keep.tolist(), equal, cuts
+    ([True, True, False], False, {(0, 1)})
     """
     keep = np.ones(len(tasks), dtype=bool)
     log = np.repeat(np.arange(len(sizes)), sizes)
     rows = np.flatnonzero(_in_several(codes(tasks["task_id"]), log))
     if not len(rows):
-        return keep, False
+        return keep, False, set()
     jobs, log = tasks.take(pa.array(rows)), log[rows]
     key = np.zeros(len(rows), dtype=np.int64)
     for name in _SAME if dated else jobs.column_names:
@@ -53,11 +55,36 @@ def told_apart(
     again = known & (log > first[key])
     keep[rows[again]] = False
     left = ~again
-    return keep, bool(_in_several(codes(jobs["task_id"].filter(pa.array(left))), log[left]).any())
+    equal = bool(_in_several(codes(jobs["task_id"].filter(pa.array(left))), log[left]).any())
+    return keep, equal, set(zip(first[key[again]].tolist(), log[again].tolist(), strict=True))
+
+
+def sources(machines: Sequence[str], cuts: Iterable[tuple[int, int]]) -> list[int]:
+    """Give of each log the first one that is of the same machine.
+
+    Parameters
+    ----------
+    machines : sequence of str
+        What the header of each log says of its machine; empty if nothing.
+    cuts : iterable of tuple of int
+        Pairs of logs that have a job in common.
+
+    Examples
+    --------
+    >>> sources(["", "x", "x", ""], {(0, 3)})
+    [0, 1, 1, 0]
+    """
+    up = list(range(len(machines)))
+    first: dict[str, int] = {}
+    named = [(first.setdefault(name, log), log) for log, name in enumerate(machines) if name]
+    for one, other in sorted([*named, *cuts]):
+        low, high = sorted((up[one], up[other]))
+        up = [low if log == high else log for log in up]
+    return up
 
 
 def labelled(ids: pa.ChunkedArray, labels: Sequence[str], sizes: Sequence[int]) -> pa.Array:
-    """Put the name of each job's log before its number.
+    """Put the name of each job's log before its number, or before another name; none stays none.
 
     Examples
     --------

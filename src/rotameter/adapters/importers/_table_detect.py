@@ -25,15 +25,25 @@ if TYPE_CHECKING:
     from rotameter.adapters.importers.inputs import InputFile
     from rotameter.values import Head
 
-__all__ = ["Settings", "Shape", "headers_of", "shape_of", "sureness", "too_little"]
+__all__ = [
+    "Settings",
+    "Shape",
+    "headers_of",
+    "shape_of",
+    "sureness",
+    "too_little",
+    "tracer_of",
+]
 
 _SIGNS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 _CONTAINERS = ('"Jobs"', '"RECORDS"', '"task_instances"', '"result"', '"data"', '"task_runs"')
 _LOOKED = 50
 _DAMAGED = 0.3
+_LEAST = 0.1
 _NEXT = re.compile(r'\s*,\s*(?:"[^"]*"\s*:\s*)?(?=\{)')
 _TIMES = frozenset(("started_ns", "ended_ns", "submitted_ns", "wall_s"))
 _WHAT = frozenset(("task_id", "group", "outcome", "peak_memory_bytes", "exit_code", "user"))
+_ZIPKIN = frozenset(("timestamp", "annotations", "binaryAnnotations"))
 # Names by which formats with an importer of their own are known.
 _FOREIGN = (
     frozenset(("native_id", "hash", "%cpu", "peak_vmem", "rchar", "wchar", "realtime")),
@@ -200,7 +210,7 @@ def sureness(head: Head) -> float:
     if not start:
         return 0.0
     if start in "[{":
-        return _known_columns(_json_columns(text))
+        return _LEAST if tracer_of(text) is not None else _known_columns(_json_columns(text))
     if native_kind(text) is not None:
         return 0.9
     sign = sign_of(text)
@@ -212,11 +222,45 @@ def sureness(head: Head) -> float:
     return _known_columns(_header(row, head.name), head.name) if row else 0.0
 
 
+def tracer_of(text: str) -> str | None:
+    """Say whose spans a JSON text holds, in a form that is no OTLP; None if it holds none.
+
+    Their times count microseconds without saying so, and their ids are in two columns: no table
+    that can be read as it is.
+
+    Examples
+    --------
+    >>> tracer_of('[{"traceId": "a", "id": "b", "timestamp": 1714557600000000, "duration": 5}]')
+    'Zipkin'
+    >>> tracer_of('{"data": [{"traceID": "a", "spans": [{"spanID": "b"}]}]}')
+    'Jaeger'
+    >>> tracer_of('[{"id": "b", "timestamp": 1714557600, "duration": 5}]')
+    """
+    if '"traceI' not in text:
+        return None
+    text = text.lstrip()
+    if text[:1] == "[":  # Zipkin's API gives a list of traces, each a list of spans
+        text = "[" + text.lstrip("[ \t\r\n")
+    if text[:1] not in ("[", "{"):
+        return None
+    try:
+        names = set(_json_columns(text))
+    except RecursionError:
+        return None
+    if {"traceId", "id"} <= names and (
+        names & _ZIPKIN or any(name.startswith("localEndpoint.") for name in names)
+    ):
+        return "Zipkin"
+    if {"traceID", "spanID"} <= names or {"traceID", "spans"} <= names:
+        return "Jaeger"
+    return None
+
+
 def _known_columns(headers: list[str], name: str = "") -> float:
     if not headers:
         return 0.0
     if any(len(names & set(headers)) >= 2 for names in _FOREIGN):
-        return 0.1
+        return _LEAST
     if table_of(headers, name=name) is not None:
         return 0.8
     given = frozenset(headers)

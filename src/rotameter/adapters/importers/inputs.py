@@ -56,17 +56,21 @@ def _gunzip(raw: IO[bytes]) -> IO[bytes]:
 
 
 _PACKED: dict[bytes, tuple[str, Callable[[IO[bytes]], IO[bytes]]]] = {
-    b"\x1f\x8b": (".gz", _gunzip),
-    b"BZh": (".bz2", bz2.BZ2File),
-    b"\xfd7zXZ\x00": (".xz", lzma.LZMAFile),
+    b"\x1f\x8b": ("gzip -dc", _gunzip),
+    b"BZh": ("bzip2 -dc", bz2.BZ2File),
+    b"\xfd7zXZ\x00": ("xz -dc", lzma.LZMAFile),
 }
+"""First bytes of packed files: the command that unpacks one as far as it goes, and how we do."""
 
 
 class _Bounded(io.RawIOBase):
     """A stream that raises once more comes out of it than may."""
 
-    def __init__(self, raw: IO[bytes], name: str, packed_bytes: int | None) -> None:
+    def __init__(
+        self, raw: IO[bytes], name: str, packed_bytes: int | None, unpack: str = ""
+    ) -> None:
         self._raw, self._name, self._got = raw, name, 0
+        self._unpack = unpack
         # One piece at a time: what lies before the damage of a cut file is not lost.
         self._read = getattr(raw, "read1", raw.read)
         self._limit = LIMIT_BYTES
@@ -84,7 +88,7 @@ class _Bounded(io.RawIOBase):
         except _BROKEN as error:
             raise BadInput(
                 f"{self._name} is damaged after {self._got:,} bytes: {error}",
-                hint="copy the file again",
+                hint=self._hint(),
             ) from None
         self._got += len(data)
         if self._got > self._limit:
@@ -94,6 +98,12 @@ class _Bounded(io.RawIOBase):
             )
         buffer[: len(data)] = data
         return len(data)
+
+    def _hint(self) -> str:
+        """Say what to do about damage; what lies before it may be given by itself."""
+        if not (self._unpack and self._got):
+            return "copy the file again"
+        return f"copy the file again, or give what is left of it: {self._unpack} FILE > PART"
 
     def close(self) -> None:
         self._raw.close()
@@ -277,9 +287,9 @@ def open_members(
         raise BadInput(f"cannot open {name}: {error.strerror}", hint="check the path") from None
     if magic[:4] == b"PK\x03\x04":
         return _zip_members(path)
-    for mark, (_, unpack) in _PACKED.items():
+    for mark, (command, unpack) in _PACKED.items():
         if magic.startswith(mark):
-            file = InputFile(name, _packed_opener(path, name, unpack, size))
+            file = InputFile(name, _packed_opener(path, name, unpack, size, command))
             return _tar_members(file, troubles) if tar and _holds_tar(file) else [file]
     file = InputFile(name, lambda: _Bounded(path.open("rb"), name, None), path)  # type: ignore[return-value,arg-type]
     return _tar_members(file, troubles) if tar and is_tar(magic) else [file]
@@ -309,9 +319,9 @@ def _tar_opener(name: str, member: Member) -> Opener:
 
 
 def _packed_opener(
-    path: Path, name: str, unpack: Callable[[IO[bytes]], IO[bytes]], size: int
+    path: Path, name: str, unpack: Callable[[IO[bytes]], IO[bytes]], size: int, command: str
 ) -> Opener:
-    return lambda: _Bounded(unpack(path.open("rb")), name, size)  # type: ignore[return-value]
+    return lambda: _Bounded(unpack(path.open("rb")), name, size, command)  # type: ignore[return-value]
 
 
 class _Archive:

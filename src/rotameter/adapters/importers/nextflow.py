@@ -23,11 +23,11 @@ from rotameter.adapters.importers._nextflow_rows import (
     link,
     make,
 )
-from rotameter.adapters.importers._nextflow_same import Same
-from rotameter.adapters.importers._nextflow_values import Seen, is_null
+from rotameter.adapters.importers._nextflow_same import Known, Same
+from rotameter.adapters.importers._nextflow_values import Seen
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN
-from rotameter.errors import BadInput
+from rotameter.errors import BadInput, InputError
 from rotameter.profiler.view import short
 from rotameter.units import format_seconds, many
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from rotameter.values import Head
 
 __all__ = ["Importer"]
-
-_TELLING = ("hash", "native_id", "task_id", "submit", "start", "complete")
 
 
 class Importer:
@@ -49,7 +47,7 @@ class Importer:
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
-        self._seen: dict[int, int] = {}
+        self._known = Known()
         self._headers = 0
         self._same = Same()
         self._twice = 0
@@ -68,6 +66,10 @@ class Importer:
                     return 0.0
                 return 0.7 if header.unknown or "task_id" not in header.columns else 0.95
         return 0.0
+
+    def in_order(self, files: Sequence[InputFile]) -> list[InputFile]:
+        """Put traces that have more columns first: of a row in several the first is kept."""
+        return sorted(files, key=_width, reverse=True)
 
     def read(self, file: InputFile, build: Builder, **options: Any) -> None:
         """Read one trace."""
@@ -165,24 +167,15 @@ class Importer:
     def _again(self, record: Record, made: Attempt, header: int) -> bool:
         """Say whether this attempt came before, in any of the files.
 
-        The hash stands for one execution's work folder; other rows must be the same throughout,
-        with something in them that tells executions apart. Traces with a row in common are of one
-        workflow.
+        The hash stands for one execution's work folder; other rows must be the same in all that
+        both traces have, with something in it that tells executions apart. Traces with a row in
+        common are of one workflow.
         """
-        fields = record.fields
-        if made.hash and made.row["outcome"] != "cached":
-            parts: tuple[Any, ...] = (
-                made.hash,
-                *(fields.get(c) for c in ("native_id", "name", "status", "attempt")),
-            )
-        elif any(fields.get(c) and not is_null(fields[c]) for c in _TELLING):
-            parts = tuple(sorted(fields.items()))
-        else:
-            return False
-        key = hash(parts)
-        known = key in self._seen
-        self._same.add(self._seen.setdefault(key, header), header)
-        return known
+        ran = bool(made.hash) and made.row["outcome"] != "cached"
+        found = self._known.again(record.fields, header, ran=ran)
+        if found is not None:
+            self._same.add(found, header)
+        return found is not None
 
     def _attempt(self, file: InputFile, build: Builder, record: Record) -> Attempt | None:
         if record.reason is not None:
@@ -216,6 +209,16 @@ class Importer:
             build.warn(f"{kind} times among others cannot be compared with them: left out")
         elif not made.zoned:
             build.local = True
+
+
+def _width(file: InputFile) -> int:
+    """Count the columns that Nextflow knows in a trace's first header; 0 if it has none."""
+    try:
+        lines = file.head_text.split("\n")
+    except InputError:  # said when it is read
+        return 0
+    header = find_header(next((line for line in lines if line.strip()), ""))
+    return 0 if header is None else len(header.columns) - len(header.unknown)
 
 
 def _settled(

@@ -184,6 +184,11 @@ def _words(joined: Joined, build: Builder) -> None:
         ),
         ("spans without an end: they may have been running still", said["open"]),
         ("spans without a start", said["unstarted"]),
+        (
+            "spans that begin before 1973: their times count from some start, or are not in "
+            "nanoseconds as OTLP has them",
+            0 if build.meta.get("time_base") == "relative_ns" else said["old"],
+        ),
     ):
         if count:
             build.warn(f"{words}: {count:,}")

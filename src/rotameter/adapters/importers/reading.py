@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import re
 import stat
 import tempfile
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rotameter import plugins
 from rotameter.adapters.importers._copies import once
+from rotameter.adapters.importers._foreign import check_whole, foreign
 from rotameter.adapters.importers.building import Builder
 from rotameter.adapters.importers.inputs import FOREIGN, InputFile, open_members
 from rotameter.adapters.importers.walking import Unread, files_below, matching
@@ -41,17 +41,9 @@ _FILES_LIMIT = 200_000
 _PIPE_LIMIT_BYTES = 2 << 30
 _PACKED = frozenset({".zst", ".tgz", ".tar", ".tbz2", ".txz", ".7z", ".lz4", ".rar", ".lzma"})
 """Files that are not unpacked in a folder, or not at all."""
-_OTHERWISE_PACKED = {
-    b"\x28\xb5\x2f\xfd": "zstd -d FILE",
-    b"\x04\x22\x4d\x18": "lz4 -d FILE",
-    b"7z\xbc\xaf\x27\x1c": "7z x FILE",
-    b"Rar!": "unrar x FILE",
-}
-"""First bytes of zstd, lz4, 7z and rar, and what unpacks them."""
-_OFFICE = "/[Content_Types].xml"
-"""First member of a spreadsheet (or document) of an office program, which is a zip archive."""
-_PAGE = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 _SHOWN = 5
+_LOOKED = 100
+"""Files that nobody knows of which it is looked what they are."""
 _OF_A_TABLE = {"map", "mapping", "columns", "table"}
 
 Progress = Callable[[int, int], None]
@@ -170,6 +162,8 @@ def _read_files(
     """Read file after file; a broken one costs an error, the others go on."""
     broken: list[InputError] = []
     files = once(importer.name, files, build)
+    if hasattr(importer, "in_order"):
+        files = importer.in_order(files)
     for done, file in enumerate(files):
         if progress is not None:
             progress(done, len(files))
@@ -287,7 +281,9 @@ def _choose(
         _refuse(unknown, troubles)
     if strict:
         troubles += [
-            f"{file.name}: no importer knows this file" if file.head.strip() else _empty(file)
+            str(foreign(file) or f"{file.name}: no importer knows this file")
+            if file.head.strip()
+            else _empty(file)
             for file, _ in unknown
         ]
     elif alike := _alike([file for file, _ in chosen], [file for file, _ in unknown]):
@@ -323,7 +319,10 @@ def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -
         raise UnknownFormat(
             f"{file.name} is a tar archive", hint="name the archive itself, or unpack it"
         )
-    _refuse_foreign(file)
+    for other, _ in unknown[:_LOOKED]:
+        if (refusal := foreign(other)) is not None:
+            raise refusal
+    check_whole(file)
     if guesses and guesses[0][1] == "table":
         # Its refusal shows the columns and how to name them.
         plugins.get("importers", "table")().read(file, Builder("table", "table"))
@@ -332,23 +331,3 @@ def _refuse(unknown: Sequence[tuple[InputFile, Any]], troubles: Sequence[str]) -
     raise UnknownFormat(
         f"{file.name}: no importer knows this file", hint=f"{hint} (see rotameter plugins)"
     )
-
-
-def _refuse_foreign(file: InputFile) -> None:
-    """Refuse what has another form than a log of any kind, with what to do."""
-    for mark, command in _OTHERWISE_PACKED.items():
-        if file.head.startswith(mark):
-            raise UnknownFormat(
-                f"{file.name} is packed in a way that is not read here",
-                hint=f"unpack it first: {command}",
-            )
-    if file.name.endswith(_OFFICE):
-        raise UnknownFormat(
-            f"{file.name.removesuffix(_OFFICE)} is a file of an office program",
-            hint="save its table as CSV",
-        )
-    if _PAGE.match(file.head):
-        raise UnknownFormat(
-            f"{file.name} is a web page (HTML) that no importer knows",
-            hint="give the files from which it was made (for Nextflow's report: the trace)",
-        )

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rotameter.adapters.importers._swf_logs import labelled, told_apart
+from rotameter.adapters.importers._swf_logs import labelled, sources, told_apart
 from rotameter.adapters.importers._table_secrets import safe_name
 from rotameter.adapters.importers.building import Builder
 from rotameter.errors import BadInput
@@ -35,6 +35,9 @@ _BATCH = 16_384
 _OUTCOMES = {0: "failed", 1: "ok", 5: "cancelled"}
 _HEADER = re.compile(r";\s*([A-Za-z]+)\s*:\s*(.+)")
 _PARTIAL = (2, 3, 4)
+_MACHINE = ("Computer", "Installation", "MaxProcs", "MaxNodes")
+_NAMED = 2
+"""So many of these name a machine; the others only tell that two are not the same."""
 _LIMIT = 4e9  # seconds, kilobytes: what is larger does not fit nanoseconds or bytes
 _FOREIGN = re.compile(r"[^0-9eE+\-. \t]")
 
@@ -50,6 +53,7 @@ class Importer:
         self._partial = self._done = 0
         self._sizes: list[int] = []  # of each log, in jobs
         self._labels: list[str] = []
+        self._headers: list[dict[str, str]] = []
         self._stems: dict[str, int] = {}
 
     def sniff(self, head: Head) -> float:
@@ -102,6 +106,7 @@ class Importer:
         number = self._stems[stem] = self._stems.get(stem, 0) + 1
         self._labels.append(safe_name(stem if number == 1 else f"{stem}.{number}"))
         self._sizes.append(self._done)
+        self._headers.append(header)
         if self._partial:
             build.warn(
                 f"{many(self._partial, 'job is a part', 'jobs are parts')} of one that was "
@@ -119,7 +124,8 @@ class Importer:
         tasks = build.gathered("tasks")
         if len(tasks) != sum(self._sizes):
             return
-        keep, equal = told_apart(tasks, self._sizes, dated=not build.local)
+        keep, equal, cuts = told_apart(tasks, self._sizes, dated=not build.local)
+        self._name_by_machine(tasks, equal, cuts, build)
         if equal:
             names = labelled(tasks["task_id"], self._labels, self._sizes)
             build.replace("tasks", "task_id", names)
@@ -133,6 +139,25 @@ class Importer:
                 "counted once",
                 again,
             )
+
+    def _name_by_machine(
+        self, tasks: pa.Table, equal: bool, cuts: set[tuple[int, int]], build: Builder
+    ) -> None:
+        """Tell programs, users and queues of several machines apart: a number is the log's own."""
+        machines = [tuple(header.get(key, "") for key in _MACHINE) for header in self._headers]
+        named = ["\n".join(one) if any(one[:_NAMED]) else "" for one in machines]
+        source = sources(named, cuts)
+        known = {one for one in machines if any(one)}
+        if len(set(source)) < 2 or not (equal or len(known) > 1):
+            return
+        labels = [self._labels[log] for log in source]
+        for column in ("group", "user", "account", "queue"):
+            if tasks[column].null_count < len(tasks):
+                build.replace("tasks", column, labelled(tasks[column], labels, self._sizes))
+        build.note(
+            "logs are of several machines: programs, users, groups and queues, which are numbers "
+            "of one log, are named by their log"
+        )
 
     def _jobs(self, jobs: Floats, build: Builder, header: dict[str, str]) -> None:
         if not len(jobs):

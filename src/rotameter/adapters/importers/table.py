@@ -43,6 +43,7 @@ from rotameter.adapters.importers._table_slaves import Slaves
 from rotameter.adapters.importers._table_totals import NO_TASK, Totals
 from rotameter.adapters.importers._table_twice import APART, TWICE, Part, told_by, told_twice
 from rotameter.adapters.importers._table_values import Style
+from rotameter.adapters.importers._table_zone import settle
 from rotameter.errors import BadInput, UsageError
 from rotameter.profiler.live.redact import redact
 
@@ -71,7 +72,7 @@ class Importer:
         self._pairs: dict[tuple[str | None, int], tuple[str | None, int]] = {}
         self._stems: dict[str, int] = {}
         self._files = 0
-        self._flags: list[Converter] = []
+        self._flags: dict[int, Converter] = {}  # by the number of the file
         self._parts: list[Part] = []  # of ``tasks``, in order
         self._pbs, self._slaves = PbsLog(), Slaves()
         self._out = 0
@@ -103,19 +104,20 @@ class Importer:
 
     def finish(self, build: Builder) -> None:
         """Settle the zone of the times, and which attempt came first; save the mapping."""
-        zoned = any(one.zoned for one in self._flags)
-        local = any(one.local for one in self._flags)
+        flags = self._flags.values()
+        zoned = any(one.zoned for one in flags)
+        local = any(one.local for one in flags)
         if local and zoned:
-            build.warn("some times carry a zone and others do not: those are read as UTC")
+            settle(build, self._parts, self._flags)
         build.local = local and not zoned
-        if any(one.relative for one in self._flags) and not zoned and not local:
+        if any(one.relative for one in flags) and not zoned and not local:
             build.meta.setdefault("time_base", "relative_ns")
         self._slaves.finish(build)
         self._once(build)
         if self._other:
             build.records_out = self._out
-        if self._save is not None and self._flags:
-            _save(self._flags[0], self._save)
+        if self._save is not None and flags:
+            _save(next(iter(flags)), self._save)
         if any(part.counted for part in self._parts):
             self._order(build)
 
@@ -191,7 +193,7 @@ class Importer:
         )
         if headers and too_little(converter.plan(_enriched(headers, mapping.name))):
             raise too_little_error(file.name, headers)
-        self._flags.append(converter)
+        self._flags[self._files] = converter
         self._save = Path(settings.save).expanduser() if settings.save else self._save
         if mapping.engine != "table":
             build.meta["engine"] = mapping.engine

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
-__all__ = ["binary_bytes", "clock_seconds", "epoch_ns", "local_ns", "number"]
+__all__ = ["binary_bytes", "clock_seconds", "epoch_ns", "local_ns", "number", "zone_text"]
 
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?"
@@ -148,3 +148,15 @@ def epoch_ns(seconds: float | str) -> int:
     if not 0 <= at < 7_258_118_400 * 10**9:
         raise ValueError(f"not a time: {seconds!r}")
     return at
+
+
+def zone_text(east_ns: float) -> str:
+    """Write a zone, given in nanoseconds east of UTC, as ``--utc-offset`` takes it.
+
+    Examples
+    --------
+    >>> zone_text(7200 * 10**9), zone_text(-12600e9)
+    ('+02:00', '-03:30')
+    """
+    minutes = round(abs(east_ns) / (60 * 10**9))
+    return f"{'-' if east_ns < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from rotameter.adapters.joining.slurm_side import Slurm
 
 __all__ = [
+    "LogTimes",
     "at_ns",
     "in_order",
     "jobs_on_one_clock",
+    "times_of_logs",
     "traces_on_one_clock",
     "with_starts",
     "with_times",
@@ -158,7 +160,25 @@ def _steady_ns(stamp: Stamp, year: int, steady: Steady | None) -> int:
 Pairs = list[tuple[Stamp, int]]
 
 
-def with_times(
+@dataclass(frozen=True)
+class LogTimes:
+    """How times of the logs come onto the clock of the table.
+
+    Attributes
+    ----------
+    shift_ns : int or None
+        What the table's clock is ahead of times since the epoch; None if that is not known.
+    dated : bool
+        Whether some record tells the year of the log's times: without one they stay relative, and
+        a zone that the user gave says nothing.
+    """
+
+    clock: _Clock | None
+    shift_ns: int | None
+    dated: bool = True
+
+
+def times_of_logs(
     attempts: Sequence[Attempt],
     tasks: Mapping[str, Task],
     slurm: Slurm,
@@ -167,8 +187,10 @@ def with_times(
     zone_ns: int | None,
     given_s: float | None,
     steady: Steady | None = None,
-) -> float | None:
-    """Time the attempts that only the log has; give the zone to build the table with.
+) -> LogTimes | None:
+    """Tell the clock of attempts that only the log has; None where there are none.
+
+    ``build`` is local afterwards where the table's times are.
 
     Parameters
     ----------
@@ -185,31 +207,39 @@ def with_times(
     steady : Steady, optional
         The clock of the traces' local times, where it changed.
     """
-    new = [a for a in attempts if a.file.startswith(".nextflow")]
+    new = _only_in_logs(attempts)
     if not new:
-        return given_s
-    traced = _traced(attempts, tasks)
-    timed = build.local or any(a.zoned for a in attempts)
+        return None
+    shift = zone_ns if build.local else 0
     epoch = [(t.done, t.exited_ns) for t in tasks.values() if t.done and t.exited_ns is not None]
     begun = [(t.submitted, t.started_ms * _MS) for t in tasks.values()
              if t.submitted and t.started_ms is not None]  # fmt: skip
-    clock: _Clock | None = None
-    shift: int | None = zone_ns if build.local else 0  # of times since the epoch
-    if timed:
-        clock = _clock(traced, steady)
-    elif epoch or begun:
-        clock = _of_the_epoch(epoch, begun, ledger, given_s)
-    elif slurm.jobs:
+    if build.local or any(a.zoned for a in attempts):
+        return LogTimes(_clock(_traced(attempts, tasks), steady), shift)
+    if epoch or begun:
+        return LogTimes(_of_the_epoch(epoch, begun, ledger, given_s), shift)
+    if slurm.jobs:
         clock = _clock(_at_slurm(new, tasks, slurm))
         build.local = clock is not None and slurm.local
-    else:
-        clock, build.local = _Clock(_ANY_YEAR, 0), True
-        if given_s is not None:
-            build.warn("no record tells the year of the log's times: they stay relative")
-        given_s = None
-    for made in new:
-        _time(made, tasks[made.hash or ""], clock, shift)
-    return given_s
+        return LogTimes(clock, shift)
+    build.local = True
+    if given_s is not None:
+        build.warn("no record tells the year of the log's times: they stay relative")
+    return LogTimes(_Clock(_ANY_YEAR, 0), shift, dated=False)
+
+
+def with_times(
+    attempts: Sequence[Attempt], tasks: Mapping[str, Task], times: LogTimes | None
+) -> None:
+    """Time the attempts that only the log has, in place."""
+    if times is None:
+        return
+    for made in _only_in_logs(attempts):
+        _time(made, tasks[made.hash or ""], times.clock, times.shift_ns)
+
+
+def _only_in_logs(attempts: Iterable[Attempt]) -> list[Attempt]:
+    return [made for made in attempts if made.file.startswith(".nextflow")]
 
 
 def _traced(attempts: Iterable[Attempt], tasks: Mapping[str, Task]) -> Pairs:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rotameter.adapters.importers.times import zone_text
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -199,23 +200,11 @@ def known_zone(ledger: Ledger, given_s: float | None, build: Builder) -> None:
     zones = [zone for zone in ledger.zones.values() if "inferred" in zone.get("how", "")]
     told = sorted({z["utc_offset_s"] for z in zones if z.get("utc_offset_s") is not None})
     if given_s is not None and told and given_s not in told:
-        said = ", ".join(map(_clock_zone, told))
+        said = ", ".join(zone_text(zone_s * 1e9) for zone_s in told)
         build.warn(
-            f"--utc-offset {_clock_zone(given_s)} is not what the run's own times tell ({said}): "
-            "theirs is taken"
+            f"--utc-offset {zone_text(given_s * 1e9)} is not what the run's own times tell "
+            f"({said}): theirs is taken"
         )
-
-
-def _clock_zone(zone_s: float) -> str:
-    """Write a zone.
-
-    Examples
-    --------
-    >>> _clock_zone(7200.0), _clock_zone(-12600)
-    ('+02:00', '-03:30')
-    """
-    minutes = round(abs(zone_s) / 60)
-    return f"{'-' if zone_s < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
 
 
 def offset_between(pairs: Iterable[tuple[int | None, int | None]]) -> int | None:

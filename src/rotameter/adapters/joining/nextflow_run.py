@@ -26,6 +26,7 @@ from rotameter.adapters.joining._nextflow_slurm import belong, with_slurm
 from rotameter.adapters.joining._nextflow_times import (
     in_order,
     jobs_on_one_clock,
+    times_of_logs,
     traces_on_one_clock,
     with_starts,
     with_times,
@@ -146,7 +147,9 @@ def join(folder: Folder, *, utc_offset_s: float | None, build: Builder | None = 
     jobs_on_one_clock(slurm, steady)
     zone = _zone(attempts, tasks, build, ledger)
     told = logs[0][1].tasks if folder.traces and logs else tasks
-    given = with_times(attempts, told, slurm, build, ledger, zone, utc_offset_s, steady)
+    times = times_of_logs(attempts, told, slurm, build, ledger, zone, utc_offset_s, steady)
+    with_times(attempts, told, times)
+    given = utc_offset_s if times is None or times.dated else None
     workdirs = [made.workdir for made in attempts] + [task.workdir for task in tasks.values()]
     where = places(folder.work, workdirs, folder.unread)
     with_exits(attempts, tasks, where, folder.unread, build)
@@ -193,9 +196,10 @@ def _traces(
     """Give the attempts of each trace."""
     found: list[list[Attempt]] = []
     troubles: list[str] = []
-    for file, name in folder.traces:
+    traces = (InputFile(name, file.opener, file.path) for file, name in folder.traces)
+    for file in importer.in_order([*traces]):
         try:
-            found += importer.attempts(InputFile(name, file.opener, file.path), build)
+            found += importer.attempts(file, build)
         except InputError as error:
             troubles.append(str(error))
         else:

@@ -142,7 +142,7 @@ class Measured(Running):
     )
     own_read0: int
     own_write0: int
-    own_thread0: int
+    own_thread0: tuple[int, int]
 
     def __init__(self, task_id: str, group: str, state: Any) -> None:
         super().__init__(task_id, group, state)

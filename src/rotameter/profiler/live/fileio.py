@@ -18,13 +18,21 @@ import re
 import stat
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from rotameter.profiler.live.context import current, hook
 from rotameter.profiler.live.lent import Lent, lend
 from rotameter.profiler.live.redact import clip, redact
 
-__all__ = ["CountingFileIO", "install", "installed", "object_name", "uninstall"]
+__all__ = [
+    "CountingFileIO",
+    "engine_files",
+    "install",
+    "installed",
+    "object_name",
+    "uninstall",
+]
 
 _FILES_LIMIT = 10_000
 _NAMES_LIMIT = 20_000
@@ -39,6 +47,8 @@ _PROGRAM = re.compile(r"\.(py|pyc|pyi)$|/(site|dist)-packages/|\.(dist|egg)-info
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 # Kernel counters, which the tracer and Dask read all the time.
 _KERNEL = ("/proc/", "/sys/")
+# How the names of an engine's own files begin (spilled results, parts of a shuffle).
+_engine: tuple[str, ...] = ()
 
 
 def object_name(path: str) -> str:
@@ -68,6 +78,15 @@ def _programs_own(name: str) -> bool:
     return known
 
 
+def engine_files(beginnings: Iterable[str]) -> None:
+    """Say how the paths of the engine's own files begin, in place of what was said.
+
+    What is written and read there is no task's, whichever thread does it.
+    """
+    global _engine
+    _engine = tuple(map(object_name, beginnings))
+
+
 def _note(name: str, op: str, count: int, begun: int, unseen: bool = False) -> None:
     """Add one raw call to the task that made it."""
     session = hook.active
@@ -75,6 +94,12 @@ def _note(name: str, op: str, count: int, begun: int, unseen: bool = False) -> N
         return
     try:
         ended = _now()
+        if _engine and name.startswith(_engine):
+            if op == "read":
+                session.own.read += count
+            else:
+                session.own.written += count
+            return
         r = current.get()
         if r is None or not r.live:
             # A helper thread of the only running task works for that task.

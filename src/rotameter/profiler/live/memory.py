@@ -118,20 +118,22 @@ class PeakMeter:
     def _usage_bytes() -> int:
         return usage()[1]
 
-    def reset(self) -> None:
-        """Make the present size the peak."""
+    def reset(self) -> int:
+        """Make the present size the peak; gives the bytes written for it (the tracer's own)."""
         if not self.exact:
-            return
+            return 0
         # The program may have closed the descriptor and got its number for a file of its own.
         if not self._ours() and not self._open():
             self.exact = False
-            return
+            return 0
         lib = _proc._LIB
         if lib is None or lib.pwrite(*self._args) != 1:
             try:
-                os.pwrite(self._args[0].value, b"5", 0)
+                return os.pwrite(self._args[0].value, b"5", 0)
             except OSError:
                 self.exact = False
+                return 0
+        return 1
 
     def true_peak(self, usage_bytes: int) -> int:
         """Turn a reading of ru_maxrss (bytes) into the peak since the last reset (bytes)."""

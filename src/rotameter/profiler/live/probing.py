@@ -47,7 +47,7 @@ class Prober:
             state = r.thread_state = proc.thread()
             file = state.file
             if file is not None and not r.stretched:
-                r.own_thread0 = state.own_read
+                r.own_thread0 = state.own_read, state.own_written
                 count = file.read()
                 r.thread_io0 = bytes(file.data)
                 state.own_read += count
@@ -70,7 +70,10 @@ class Prober:
     def _begin_alone(self, r: Measured) -> bool:
         """Open a memory window where nothing else runs: right after the reset, peak is size."""
         meter = self.meter
-        meter.reset()
+        written = meter.reset()
+        self.own.written += written
+        if r.thread_state is not None:
+            r.thread_state.own_written += written
         r.process_cpu0_s, rss = usage()
         if not meter.exact or rss <= meter._usage_floor_bytes:
             return False
@@ -111,14 +114,17 @@ class Prober:
 
     def _leave_thread(self, r: Measured) -> None:
         state = r.thread_state
-        own_read = state.own_read - r.own_thread0
+        own_read, own_written = (
+            state.own_read - r.own_thread0[0],
+            state.own_written - r.own_thread0[1],
+        )
         count = state.file.read()
         read1, write1 = parse_io(state.file.data)
         state.own_read += count
         self.own.read += count
         read0, write0 = parse_io(r.thread_io0 or b"")
         r.thread_read_bytes = (r.thread_read_bytes or 0) + read1 - read0 - own_read
-        r.thread_write_bytes += write1 - write0
+        r.thread_write_bytes += write1 - write0 - own_written
 
     def _boundary(self, r: Measured, usage_bytes: int, state: Any, *, begins: bool) -> None:
         """Close the memory window that ends here and open the next."""
@@ -132,7 +138,10 @@ class Prober:
             for other in self.active:
                 if other.level and other.peak_bytes < peak:
                     other.peak_bytes = peak
-            meter.reset()
+            written = meter.reset()
+            self.own.written += written
+            if state is not None:
+                state.own_written += written
         count = statm.read()
         self.own.read += count
         if state is not None:

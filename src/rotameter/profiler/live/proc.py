@@ -207,12 +207,15 @@ def read_proc(path: str, size_bytes: int = 1 << 16) -> str | None:
 
 
 class ThreadIo:
-    """The I/O counters of the calling thread; ``own_read`` is the tracer's part (bytes)."""
+    """The I/O counters of the calling thread.
 
-    __slots__ = ("file", "own_read")
+    ``own_read`` and ``own_written`` are the tracer's part (bytes).
+    """
+
+    __slots__ = ("file", "own_read", "own_written")
 
     def __init__(self) -> None:
-        self.own_read = 0
+        self.own_read = self.own_written = 0
         self.file: ProcFile | None = None
         with contextlib.suppress(OSError):
             self.file = ProcFile(f"/proc/self/task/{threading.get_native_id()}/io")

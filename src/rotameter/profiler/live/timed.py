@@ -10,7 +10,6 @@ last resort below calls nothing.
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 from rotameter.profiler.live.alone import leave_alone
@@ -133,17 +132,20 @@ def end_call(r: Running, error: BaseException | None = None) -> None:
             return
         session.end(r, "ok", error)
         if current.get() is r:  # it failed within
-            _let_go(session, r)
+            r.live = r.entered = False
+            session._active.discard(r)
+            current.set(r.previous)
     except Exception as fault:
-        session.faults.count += 1
-        with contextlib.suppress(Exception):
-            session.faults.count -= 1
-            session.faults.note("end", fault)
-        _let_go(session, r)
-
-
-def _let_go(session: Any, r: Running) -> None:
-    r.live = r.entered = False
-    session._active.discard(r)
-    if current.get() is r:
-        current.set(r.previous)
+        # At the limit of recursion no function can be called here, hence none needs to be.
+        faults = session.faults
+        try:
+            faults.note("end", fault)
+        except Exception:
+            faults.count += 1
+        r.live = r.entered = False
+        try:
+            if current.get() is r:
+                current.set(r.previous)
+            session._active.discard(r)
+        except RecursionError:
+            pass

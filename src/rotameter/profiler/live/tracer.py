@@ -242,8 +242,10 @@ def _begin(session: Any, spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
 
 
 def _begin_plain(spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
-    session, above = None, current.get()
+    session: Any = None
+    above = None
     try:
+        above = current.get()
         session = hook.active or _session()
         if session is None:
             return None
@@ -263,13 +265,17 @@ def _begin_plain(spec: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
         running.session = session
         return running
     except Exception:  # near the limit of recursion, where nothing can be called
-        lost = current.get()
         if session is not None:
             session.faults.count += 1
-            session._active.discard(lost if lost is not above else None)
-        if lost is not None and lost is not above:
+        try:
+            lost = current.get()
+            if lost is None or lost is above:
+                return None
             lost.live = lost.entered = False
             current.set(above)
+            session._active.discard(lost)
+        except RecursionError:  # then nothing was begun either, which takes more room
+            pass
         return None
 
 
