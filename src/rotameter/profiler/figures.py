@@ -63,6 +63,7 @@ _KINDS = {
     "regime_change": "a slow-down in mid-run",
     "uneven_workers": "slow workers",
     "queue_wait": "waits before the start",
+    "lost_attempts": "lost attempts",
 }
 """Kinds of findings in plain words."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rotameter.units import format_seconds, many
 from rotameter.viz.comparison_words import (
     NAME,
+    applied_words,
     headline,
     row_place,
     shown_name,
@@ -202,9 +203,7 @@ def _judged(judged: Judged) -> list[str]:
     said = format_seconds(p.mid_s)
     if p.low_s is not None and p.high_s is not None:
         said += f" [{format_seconds(p.low_s)}, {format_seconds(p.high_s)}]"
-    why = judged.applied_how if judged.applied == "unknown" else f"applied: {judged.applied_how}"
-    if judged.applied == "otherwise":
-        why = f"set, but not as advised: {judged.applied_how}"
+    why = applied_words(judged)
     tail = [text for text in (judged.how, why) if text]
     return _wrapped(
         f"  {about}: {said} predicted; {judged.outcome} ({'; '.join(tail)})", "    ", most=4

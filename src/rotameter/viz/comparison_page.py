@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from rotameter.units import format_seconds
-from rotameter.viz.comparison_words import headline, shown_name, shown_total, signed, what_changed
+from rotameter.viz.comparison_words import (
+    applied_words,
+    headline,
+    shown_name,
+    shown_total,
+    signed,
+    what_changed,
+)
 from rotameter.viz.formats import clip
 from rotameter.viz.page import content_policy, environment, style
 
@@ -52,7 +59,7 @@ def _predictions(found: Comparison) -> list[tuple[str, ...]]:
                 format_seconds(p.mid_s),
                 _interval((p.low_s, p.high_s), plus=False),
                 f"{judged.outcome}; {judged.how}".rstrip("; "),
-                judged.applied_how if judged.applied != "yes" else f"yes: {judged.applied_how}",
+                applied_words(judged),
             )
         )
     return made

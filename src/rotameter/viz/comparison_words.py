@@ -10,10 +10,20 @@ from rotameter.viz.formats import clip
 
 if TYPE_CHECKING:
     from rotameter.profiler.comparing.changes import GroupChange
+    from rotameter.profiler.comparing.judging import Judged
     from rotameter.profiler.comparing.totals import Total
     from rotameter.profiler.comparing.verdict import Comparison
 
-__all__ = ["NAME", "headline", "row_place", "shown_name", "shown_total", "signed", "what_changed"]
+__all__ = [
+    "NAME",
+    "applied_words",
+    "headline",
+    "row_place",
+    "shown_name",
+    "shown_total",
+    "signed",
+    "what_changed",
+]
 
 _NAMED = 0.2
 """A change that is less of the whole than this does not stand in the headline."""
@@ -215,3 +225,15 @@ def _alike(one: float, other: float) -> bool:
 
 def _counts(two: tuple[float, float]) -> str:
     return f"{format_number(two[0])} -> {format_number(two[1])}"
+
+
+_APPLIED = {
+    "yes": "applied: ",
+    "otherwise": "set, but not as advised: ",
+    "opposite": "changed the other way than advised: ",
+}
+
+
+def applied_words(judged: Judged) -> str:
+    """Word whether an advice was applied, and how."""
+    return _APPLIED.get(judged.applied, "") + judged.applied_how

@@ -10,12 +10,15 @@ import pytest
 
 from rotameter.errors import UsageError
 from rotameter.profiler.comparing.facts import facts_of
+from rotameter.profiler.comparing.judging import Measured, judge
 from rotameter.profiler.comparing.predictions import Prediction
+from rotameter.profiler.comparing.settings import Difference
 from rotameter.profiler.comparing.spread import spread_of
 from rotameter.profiler.comparing.totals import least_ratio
 from rotameter.profiler.comparing.verdict import Comparison, compare
 from rotameter.profiler.trace import Trace
 from rotameter.values import Finding, Verdict
+from rotameter.viz.comparison import comparison_text
 
 Make = Callable[..., Trace]
 BASE = [("load", 40, 1.0), ("join", 40, 2.0)]
@@ -264,7 +267,7 @@ def test_what_shows_that_advice_was_followed(run: Make) -> None:
     ]
     first, second, third = both(one, other, predictions=advised).predictions
     assert (first.applied, first.outcome) == ("yes", "came true")
-    assert second.applied == "otherwise"
+    assert second.applied == "opposite"  # It was to go down, and went up.
     assert (third.applied, third.applied_how) == ("unknown", "unknown whether applied")
     assert third.outcome == "cannot tell"
 
@@ -274,6 +277,64 @@ def test_fewer_tasks_follow_advice_on_their_size(run: Make) -> None:
     advised = [said(10.0, 8.0, 12.0, "Use larger chunks.", "tiny_tasks")]
     (judged,) = both(one, other, predictions=advised).predictions
     assert judged.applied == "yes" and "80 -> 10" in judged.applied_how
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "counts", "applied"),
+    [
+        ("tiny_tasks", "Use larger chunks.", (80, 10), "yes"),
+        ("tiny_tasks", "Use larger chunks.", (10, 80), "opposite"),
+        ("skewed_partitions", "Split the large pieces.", (10, 80), "yes"),
+        ("skewed_partitions", "Split the large pieces.", (80, 10), "opposite"),
+        ("of_theirs", "Use fewer, larger tasks.", (10, 80), "opposite"),
+        ("of_theirs", "Change the chunks.", (10, 80), "yes"),
+        ("gil_contention", "Use fewer threads.", (10, 80), "unknown"),
+    ],
+)
+def test_a_change_the_other_way_is_no_advice_applied(
+    run: Make, kind: str, action: str, counts: tuple[int, int], applied: str
+) -> None:
+    one, other = (run([("join", n, 1.0)]) for n in counts)
+    advised = [said(10.0, 8.0, 12.0, action, kind)]
+    (judged,) = both(one, other, predictions=advised).predictions
+    assert judged.applied == applied
+    if applied == "opposite":
+        assert judged.outcome == "cannot tell"
+        assert "changed the other way than advised" in comparison_text(
+            both(one, other, predictions=advised)
+        )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "applied"),
+    [(2.0, 4.0, "yes"), (2.0, 3.0, "otherwise"), (2.0, 1.0, "opposite"), (8.0, 16.0, "opposite")],
+)
+def test_a_number_that_was_advised_says_which_way(
+    before: float, after: float, applied: str
+) -> None:
+    advised = said(10.0, 8.0, 12.0, "LocalCluster(n_workers=4, threads_per_worker=1)")
+    changed = Difference("cluster", "workers", before, after)
+    (judged,) = judge([advised], Measured(None, None, None, 0.0), [changed], [], None)
+    assert judged.applied == applied
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "before", "after", "applied"),
+    [
+        ("over_requested_memory", "requested memory", 8e9, 2e9, "yes"),
+        ("over_requested_memory", "requested memory", 2e9, 8e9, "opposite"),
+        ("under_requested_memory", "requested memory", 2e9, 8e9, "yes"),
+        ("under_requested_memory", "requested memory", 8e9, 2e9, "opposite"),
+        ("over_requested_cores", "requested cores", 1.0, 4.0, "opposite"),
+    ],
+)
+def test_requests_have_a_direction_too(
+    kind: str, name: str, before: float, after: float, applied: str
+) -> None:
+    advised = said(10.0, 8.0, 12.0, "Ask for 3 GB.", kind)
+    changed = Difference("request", name, before, after, "join")
+    (judged,) = judge([advised], Measured(None, None, None, 0.0), [changed], [], None)
+    assert judged.applied == applied
 
 
 def test_a_cause_that_is_still_there(run: Make) -> None:

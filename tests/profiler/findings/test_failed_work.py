@@ -216,3 +216,43 @@ def test_failures_in_several_groups_are_not_said_of_the_first(made_run: Make) ->
     assert finding.title.startswith("`g0`, `g1` and 2 more groups: 4 tasks failed and ran again")
     assert finding.groups == ("g0", "g1", "g2", "g3")
     assert "why `g0`, `g1` and 2 more groups fail (" in finding.advice
+
+
+def backed_off(made_run: Make, engine: str, others: int, first: float = 0.0) -> Any:
+    """One task fails after 2 s, begins again 10 s later, and a join waits for it."""
+    run = made_run(workers=2, threads=1, engine=engine)
+    row = {"requested_cores": 1.0}
+    run.task(
+        "t", "fit", "w0", first, 2.0, outcome="failed", attempt=1, ready=0.0, error="IOError: x",
+        **row,
+    )  # fmt: skip
+    run.task("t", "fit", "w0", first + 12.0, 2.0, attempt=2, submitted=first + 2.0,
+             ready=first + 2.0, **row)  # fmt: skip
+    for number in range(others):
+        run.task(f"u{number}", "other", "w1", 2.0 * number, 2.0, **row)
+        if number:
+            run.tables["deps"].append({"task_id": f"u{number}", "depends_on": f"u{number - 1}"})
+    run.task("end", "join", "w0", first + 14.0, 1.0, **row)
+    run.tables["deps"].append({"task_id": "end", "depends_on": "t"})
+    return run
+
+
+@pytest.mark.parametrize("engine", ["dask", "nextflow", "snakemake"])
+def test_the_wait_before_a_retry_is_part_of_what_the_failure_cost(
+    made_run: Make, engine: str
+) -> None:
+    # It ends at 15 s; without the failure the others do, at 6 s.
+    (finding,) = check(backed_off(made_run, engine, 3).trace())
+    assert finding.cost_s == pytest.approx(9.0, abs=0.2)
+
+
+@pytest.mark.parametrize("engine", ["dask", "nextflow"])
+def test_a_wait_that_nobody_waited_for_costs_nothing(made_run: Make, engine: str) -> None:
+    (finding,) = check(backed_off(made_run, engine, 9).trace())
+    assert finding.cost_s == 0.0
+
+
+def test_a_retry_waits_no_less_than_the_first_attempt_did(made_run: Make) -> None:
+    """Both waited for 10 s: without the failure one of these waits stays."""
+    (finding,) = check(backed_off(made_run, "dask", 0, first=10.0).trace())
+    assert finding.cost_s == pytest.approx(12.0, abs=0.2)

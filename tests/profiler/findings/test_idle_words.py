@@ -265,3 +265,23 @@ def test_a_step_of_several_tasks_can_be_of_more(made_run: Make) -> None:
         run.task(f"s{number}", "step", "w0", 10.0 * number, 10.0)
     finding = only(Advisor().check(run.trace(), Tools()))
     assert finding.advice.startswith("Split that step into more tasks")
+
+
+@pytest.mark.parametrize("engine", ["table", "parsl", "python"])
+def test_what_waits_in_a_queue_is_work_that_was_there(made_run: Make, engine: str) -> None:
+    """Three jobs are ready from the start, and begin at 60 s: cores did not idle for their lack."""
+    run = made_run(workers=4, threads=1, engine=engine)
+    run.task("one", "sim", "w0", 0.0, 60.0, ready=0.0)
+    for number in range(1, 4):
+        run.task(f"t{number}", "fit", f"w{number}", 60.0, 10.0, ready=0.0)
+    assert Advisor().check(run.trace(), Tools()) == []
+
+
+def test_what_waits_for_a_slow_worker_is_work_that_was_there(made_run: Make) -> None:
+    """Each worker has six tasks; one takes four times as long, and its last ones wait for it."""
+    run = made_run(workers=2, threads=1)
+    for number in range(6):
+        run.task(f"a{number}", "map", "w0", 4.0 * number, 4.0, ready=0.0, cpu_s=4.0)
+        run.task(f"b{number}", "map", "w1", 1.0 * number, 1.0, ready=0.0, cpu_s=1.0)
+    assert Advisor().check(run.trace(), Tools()) == []
+    assert [f.kind for f in diagnose(run.trace()).findings] == ["uneven_workers"]

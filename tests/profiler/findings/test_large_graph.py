@@ -8,9 +8,10 @@ import pytest
 from rotameter.api import diagnose
 from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.idle_parallelism import Advisor as Idle
-from rotameter.profiler.findings.large_graph import Advisor
+from rotameter.profiler.findings.large_graph import Advisor, shipments
 from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.trace import Trace
+from rotameter.profiler.view import view
 
 Make = Callable[..., Any]
 MB = 1_000_000
@@ -282,3 +283,58 @@ def test_the_time_of_the_rounds_is_not_told_a_second_time(made_run: Make) -> Non
     trace = in_rounds(made_run).trace()
     assert {f.kind for f in diagnose(trace).findings} >= {"large_graph"}
     assert "idle_parallelism" not in {f.kind for f in diagnose(trace).findings}
+
+
+def thinned(made_run: Make, *, each: int, output: int) -> Any:
+    """3,000 tasks of 10 ms, of which every 31st is measured in full after the first 16 of a worker.
+
+    After each of them its worker holds ``each`` bytes more; its result has ``output`` bytes.
+    """
+    run = made_run(workers=2, threads=1)
+    for number in range(3000):
+        worker, turn = f"w{number % 2}", number // 2
+        full = {"start_memory_bytes": 150 * MB + each * turn, "peak_memory_bytes": 50_000}
+        run.task(
+            f"one-{number}", "one", worker, 0.01 * turn, 0.01, submitted=0.0, ready=0.0,
+            output_bytes=output, **(full if turn < 16 or turn % 31 == 0 else {}),
+        )  # fmt: skip
+    for tick in range(-4, 34):
+        grown = 3000 * each * min(1.0, max(0.0, (tick + 4) / 4))
+        run.sample("client-1", "process_rss_bytes", tick / 2, 200 * MB + grown)
+    return run
+
+
+@pytest.mark.parametrize(("each", "output"), [(100_000, 100_000), (8_000, 28)])
+def test_results_of_tasks_that_were_not_measured_in_full_are_no_arguments(
+    made_run: Make, each: int, output: int
+) -> None:
+    """Of 31 tasks one tells of memory; what the other thirty left is not what it brought."""
+    assert check(Advisor(), thinned(made_run, each=each, output=output).trace()) == []
+
+
+def test_arguments_of_tasks_that_were_not_measured_in_full_are_found(made_run: Make) -> None:
+    made = shipments(view(thinned(made_run, each=200_000, output=28).trace()))
+    assert [one.size_bytes for one in made] == [pytest.approx(3000 * 200_000, rel=0.25)]
+
+
+def test_small_pieces_that_come_in_rounds_need_a_client_that_held_them(made_run: Make) -> None:
+    """Memory comes and goes with each round of 400 small tasks; the client hardly grows."""
+    run = made_run(workers=2, threads=1)
+    for number in range(6):
+        at = 3.0 * number
+        for task in range(400):
+            full = {"start_memory_bytes": 90 * MB, "peak_memory_bytes": 10_000}
+            begin = at + 1.0 + 0.002 * (task // 2)
+            run.task(
+                f"use-{number}-{task}", "use", f"w{task % 2}", begin, 0.002,
+                submitted=at, ready=at, output_bytes=28, **(full if task < 20 else {}),
+            )  # fmt: skip
+    for tick in range(80):
+        at = tick / 4
+        number, phase = divmod(at, 3.0)
+        here = 20 * MB if number < 6 and 0.5 < phase <= 1.5 else 0
+        for worker in ("w0", "w1"):
+            run.sample(worker, "process_rss_bytes", at, 70 * MB + here)
+        grown = 0.5 * MB if 0.0 < phase < 1.0 else 0.0
+        run.sample("client-1", "process_rss_bytes", at, 200 * MB + grown)
+    assert check(Advisor(), run.trace()) == []

@@ -76,3 +76,22 @@ def test_tiny_tasks_in_the_queue_are_two_causes_that_do_not_overlap(made_run: Ma
     # Done in a few tasks, nearly all gaps go: 500 of 3 ms on each worker.
     assert (held.cost_s or 0) + (tiny.cost_s or 0) == pytest.approx(500 * 0.003, rel=0.06)
     assert "beside what the scheduler's queue costs" in tiny.cost_how
+
+
+@pytest.mark.parametrize(("busy", "part"), [(0.3, None), (0.9, 0.1), (0.95, 0.05), (1.0, 0.0)])
+def test_the_range_begins_at_what_the_machines_cores_have_to_spare(
+    made_run: Make, busy: float, part: float | None
+) -> None:
+    """Scheduler and workers compute while tasks wait: on a full machine a stock may help little."""
+    run = queued(made_run, wall=0.004)
+    run.meta["machines"] = [{"host": "h", "cores": 2}]
+    for tick in range(1, 16):
+        for name in ("w0", "w1", "client-1", "scheduler-1"):
+            run.sample(name, "process_cpu_cores", tick / 4, 2 * busy / 4)
+    (finding,) = Advisor().check(run.trace(), Tools())
+    assert finding.cost_s == pytest.approx(250 * 0.004, rel=0.05)
+    assert ("cores have less to spare" in finding.cost_how) is (part is not None)
+    low, high = finding.cost_s_interval80
+    assert low <= finding.cost_s <= high
+    if part is not None:
+        assert low == pytest.approx(0.6 * part * (500 * 0.004 + 250 * 0.006), rel=0.02)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rotameter.profiler.findings.base import Tools
@@ -30,7 +31,7 @@ def late_run(made_run: Make, *, cpu_s: float = 5.0, bytes_: int = 2_000_000) -> 
     return run
 
 
-def test_one_long_task_on_the_same_work_is_a_straggler(made_run: Make) -> None:
+def test_one_long_task_on_as_much_data_is_a_straggler(made_run: Make) -> None:
     (finding,) = check(Advisor(), late_run(made_run))
     assert (finding.code, finding.kind) == ("RM106", "straggler")
     assert finding.groups == ("map",)
@@ -199,9 +200,9 @@ def test_one_that_computed_on_a_crowded_machine_did_not_hardly_compute(made_run:
     assert "waited for a core besides" in finding.advice
 
 
-def test_the_same_work_is_said_only_where_the_data_are_on_record(made_run: Make) -> None:
+def test_as_much_data_is_said_only_where_they_are_on_record(made_run: Make) -> None:
     (finding,) = check(Advisor(), late_run(made_run))
-    assert finding.title.endswith("on the same work")
+    assert finding.title.endswith("on as much data")
     run = late_run(made_run)
     for row in run.tables["tasks"]:
         row.pop("read_bytes")
@@ -285,3 +286,42 @@ def test_a_straggler_is_found_beside_tasks_of_no_group(made_run: Make) -> None:
     (finding,) = check(Advisor(), run)
     assert finding.groups == ("fit",)
     assert finding.cost_s == pytest.approx(20.0, abs=0.5)
+
+
+def spread_out(made_run: Make, seed: int, sigma: float = 0.6, **more: Any) -> Any:
+    """Tasks of log-normal durations on four cores, the longest in the first half: none is idle."""
+    durations = np.random.default_rng(seed).lognormal(0.0, sigma, 160)
+    order, rng = np.argsort(-durations), np.random.default_rng(seed)
+    durations = durations[
+        np.concatenate([rng.permutation(order[:80]), rng.permutation(order[80:])])
+    ]
+    run = made_run(workers=4, threads=1)
+    run.step("map", durations.tolist(), ready=0.0, **more)
+    return run
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("more", [{}, {"cpu_s": 0.01}, {"read_bytes": 10**7}])
+def test_durations_that_vary_beside_busy_cores_are_no_stragglers(
+    made_run: Make, seed: int, more: dict[str, float]
+) -> None:
+    """Some of 160 take twice the median and more; all cores were busy to the end."""
+    assert check(Advisor(), spread_out(made_run, seed, **more)) == []
+
+
+def test_one_beyond_that_spread_is_a_straggler_though_others_were_busy(made_run: Make) -> None:
+    run = made_run(workers=2, threads=1)
+    durations = np.random.default_rng(1).lognormal(0.0, 0.1, 160)
+    durations[20] = 40.0
+    run.step("map", durations.tolist(), ready=0.0, cpu_s=0.01)
+    (finding,) = check(Advisor(), run)
+    assert finding.title.startswith("`map`: 1 of 160 took 40 s")
+
+
+def test_one_of_that_spread_that_all_wait_for_is_a_straggler(made_run: Make) -> None:
+    run = spread_out(made_run, 1, cpu_s=0.01)
+    run.step("last", [6.0], ready=0.0, cpu_s=0.01)
+    run.tables["tasks"][-1]["group"] = "map"
+    (finding,) = check(Advisor(), run)
+    assert "1 of 161 took 6 s" in finding.title
+    assert finding.cost_s == pytest.approx(5.0, abs=0.6)

@@ -136,7 +136,11 @@ def test_attempts_without_a_start_count_among_all(killed_: int) -> None:
     assert evidence["attempts killed for memory"] == killed_ + 1
 
 
-def test_a_requeued_job_does_not_hide_those_that_were_lost() -> None:
+@pytest.mark.parametrize(("retry", "cost_s"), [((3602, 3620), None), ((4000, 4100), 461.0)])
+def test_a_requeued_job_does_not_hide_those_that_were_lost(
+    retry: tuple[int, int], cost_s: float | None
+) -> None:
+    """The others end at 3,639 s: an earlier end costs no second, one after a wait does."""
     second = 10**9
     row = {"group": "train", "submitted_ns": 0, "requested_memory_bytes": 4 * 10**9}
     rows: list[dict[str, Any]] = [
@@ -144,7 +148,7 @@ def test_a_requeued_job_does_not_hide_those_that_were_lost() -> None:
          "ended_ns": (number + 3600) * second} for number in range(40)
     ]  # fmt: skip
     rows.append({"task_id": "j0", **row, "outcome": "ok", "attempt": 1,
-                 "started_ns": 4000 * second, "ended_ns": 4100 * second})  # fmt: skip
+                 "started_ns": retry[0] * second, "ended_ns": retry[1] * second})  # fmt: skip
     (finding,) = check(Trace.from_tables({"tasks": rows}, {"engine": "slurm"}))
-    assert finding.cost_s is None
+    assert finding.cost_s == (cost_s and pytest.approx(cost_s, abs=1.0))
     assert facts(finding)["tasks that never ended well"] == 39

@@ -174,3 +174,54 @@ def test_what_letting_tasks_go_saves_is_not_the_workers_doing(made_run: Make, be
 def test_a_slow_workers_last_tasks_are_no_narrow_step(made_run: Make) -> None:
     found = diagnose(placed(made_run, 2, 12, submitted=True).trace()).findings
     assert [finding.kind for finding in found] == ["uneven_workers"]
+
+
+@pytest.mark.parametrize("slowness", [2.0, 3.0, 5.0])
+@pytest.mark.parametrize("stages", [1, 3])
+def test_a_slow_worker_beside_barriers_is_neither_straggler_nor_nothing(
+    made_run: Make, slowness: float, stages: int
+) -> None:
+    """Four workers have six tasks of half a second a stage each; one takes longer for its own."""
+    run = made_run(workers=4, threads=1)
+    begin, before = 0.0, []
+    for stage in range(stages):
+        made = []
+        for worker in range(4):
+            took = 0.5 * (slowness if worker == 0 else 1.0)
+            for number in range(6):
+                name = f"s{stage}-{worker}-{number}"
+                wall = took * (0.95 + 0.01 * ((7 * number + worker) % 5))
+                run.task(
+                    name, f"stage{stage}", f"w{worker}", begin + number * took, wall,
+                    ready=begin, cpu_s=0.9 * took,
+                )  # fmt: skip
+                run.tables["deps"] += [{"task_id": name, "depends_on": on} for on in before]
+                made.append(name)
+        begin, before = begin + 6 * 0.5 * slowness, made
+    trace = run.trace()
+    (finding,) = diagnose(trace).findings
+    assert finding.kind == "uneven_workers"
+    assert finding.cost_s == pytest.approx(stages * 3.0 * (slowness - 1.0), rel=0.15)
+
+
+def handed_out(made_run: Make, slowness: float, moved: int) -> Any:
+    """Two workers get 20 tasks each beforehand; ``moved`` go from the slow one to the idle one."""
+    run = made_run(workers=2, threads=1)
+    for worker, took in (("w0", slowness), ("w1", 1.0)):
+        count = 20 - moved if worker == "w0" else 20 + moved
+        for number in range(count):
+            run.task(
+                f"{worker}-{number}", "map", worker, number * took, took, ready=0.0, cpu_s=took
+            )
+    return run
+
+
+@pytest.mark.parametrize(("slowness", "moved"), [(2.0, 4), (2.0, 5), (3.0, 8), (3.0, 9)])
+def test_what_waited_for_the_slow_worker_is_in_its_price(
+    made_run: Make, slowness: float, moved: int
+) -> None:
+    """Some were moved, but too late: the other idled in the end. Equal workers take 20 s."""
+    trace = handed_out(made_run, slowness, moved).trace()
+    (finding,) = check(trace)
+    truth = slowness * (20 - moved) - 20.0
+    assert finding.cost_s == pytest.approx(truth, rel=0.12)

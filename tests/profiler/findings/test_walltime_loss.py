@@ -130,7 +130,7 @@ def job(name: int, begin_h: float, hours: float, limit_h: float, outcome: str, *
 H = 3600 * 10**9
 
 
-@pytest.mark.parametrize(("retry", "cost_s"), [((1.05, 0.02), None), ((1.2, 0.1), 425.0)])
+@pytest.mark.parametrize(("retry", "cost_s"), [((1.05, 0.02), None), ((1.2, 0.1), 723.6)])
 def test_one_that_was_tried_again_does_not_hide_the_others(
     retry: tuple[float, float], cost_s: float | None
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rotameter.profiler.comparing.directions import advised_way, went
 from rotameter.units import format_seconds
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ GONE_RATIO = 0.5
 """A cause that costs less than this part of what it did is taken to have been dealt with."""
 
 _FASTER = ("came true", "more than predicted")
+_OPPOSITE = "what was advised went the other way"
 
 _CLUSTER = {
     "threads a worker": r"threads[ _-]?per[ _-]?worker|nthreads|threads (?:a|each|per) worker",
@@ -32,7 +34,8 @@ _CLUSTER = {
     "memory a worker": r"memory[ _-]?limit|memory (?:a|each|per) worker",
 }
 _GRAIN = re.compile(
-    r"chunk|partition|batch|fuse|granular|blocksize|split|larger tasks|fewer|files? (?:a|per) task",
+    r"chunk|partition|batch|fuse|granular|blocksize|split|larger tasks|files? (?:a|per) task"
+    r"|fewer,?\s+(?:\w+,?\s+)?tasks",
     re.I,
 )
 _REQUEST = {
@@ -69,8 +72,9 @@ class Judged:
 
     Attributes
     ----------
-    applied : {"yes", "otherwise", "unknown"}
-        ``otherwise``: what it is about was changed, but not to what was advised.
+    applied : {"yes", "otherwise", "opposite", "unknown"}
+        ``otherwise``: what it is about was changed, but not to what was advised; ``opposite``: it
+        went the other way.
     applied_how : str
     left_s : float or None
         What the same cause costs on the later side; 0 where it is not found there; None where
@@ -119,11 +123,13 @@ def judge(
     renamed = {name: pair.after for pair in pairs for name in pair.before}
     applied = [_applied(p, differences, renamed) for p in predictions]
     left = [_left(p, findings, renamed) for p in predictions]
+    other = [
+        _OPPOSITE if applied[n][0] == "opposite" else rivals[n] if rivals else ""
+        for n in range(len(predictions))
+    ]
     tried = [n for n, (state, _) in enumerate(applied) if state == "yes"]
     if not tried:  # No sign of what was applied: what is gone was, or it went by itself.
-        tried = [
-            n for n, p in enumerate(predictions) if _gone(p, left[n]) and not (rivals and rivals[n])
-        ]
+        tried = [n for n, p in enumerate(predictions) if _gone(p, left[n]) and not other[n]]
     outcome, how = _outcome([predictions[n] for n in tried], measured)
     made = []
     for n, prediction in enumerate(predictions):
@@ -135,7 +141,7 @@ def judge(
             text = "; ".join(part for part in (how, _remains(left[n])) if part)
             made.append(Judged(prediction, state, why, left[n], outcome, text))
         else:
-            text = _idle(prediction, left[n], rivals[n] if rivals else "")
+            text = _idle(prediction, left[n], other[n])
             made.append(Judged(prediction, state, why, left[n], "cannot tell", text))
     return made
 
@@ -226,44 +232,58 @@ def _applied(
     differences: Sequence[Difference],
     renamed: dict[str, tuple[str, ...]],
 ) -> tuple[str, str]:
-    """Look in what was set differently for what was advised."""
-    text = prediction.action
+    """Look in what was set differently for what was advised, and whether it went that way."""
     groups = {after for name in prediction.groups for after in renamed.get(name, (name,))}
+    found: dict[str, str] = {}
     for difference in differences:
-        state = None
-        if difference.what == "setting":
-            state = _set(text, difference)
-        elif difference.what == "cluster":
-            if re.search(_CLUSTER.get(difference.name, r"(?!)"), text, re.I):
-                state = _valued(text, _CLUSTER[difference.name], difference.after) or "yes"
-        elif difference.group in groups:
-            asked = _REQUEST.get(difference.name)
-            grain = difference.what == "tasks" and _GRAIN.search(f"{prediction.kind} {text}")
-            if grain or (asked is not None and asked.search(f"{prediction.kind} {text}")):
-                state = "yes"
+        state = _state(prediction, difference, groups)
         if state is not None:
-            return state, difference.text
+            found.setdefault(state, difference.text)
+    # One thing that was done as advised counts, whatever else was changed.
+    for state in ("yes", "otherwise", "opposite"):
+        if state in found:
+            return state, found[state]
     return "unknown", "unknown whether applied"
 
 
-def _set(text: str, difference: Difference) -> str | None:
-    """Say whether a setting that changed is the one that was advised."""
-    name = r"[-_. ]".join(re.escape(part) for part in re.split(r"[-_. ]", difference.name) if part)
-    if not name or not re.search(rf"(?<![\w-]){name}(?![\w-])", text, re.I):
+def _state(prediction: Prediction, difference: Difference, groups: set[str]) -> str | None:
+    """Say how one difference bears on an advice; None where it does not."""
+    text, name, about = prediction.action, difference.name, None
+    if difference.what == "setting":
+        about = r"[-_. ]".join(re.escape(part) for part in re.split(r"[-_. ]", name) if part)
+        if not about or not re.search(rf"(?<![\w-]){about}(?![\w-])", text, re.I):
+            return None
+    elif difference.what == "cluster":
+        about = _CLUSTER.get(name)
+        if about is None or not re.search(about, text, re.I):
+            return None
+    elif difference.group in groups:
+        said = _GRAIN if difference.what == "tasks" else _REQUEST.get(name)
+        if said is None or not said.search(f"{prediction.kind} {text}"):
+            return None
+    else:
         return None
-    return _valued(text, name, difference.after) or "yes"
+    state, value = _valued(text, about, difference.after) if about else (None, None)
+    if state == "yes":
+        return state
+    way = advised_way(prediction.kind, text, name)
+    return "opposite" if went(difference, way, value) is False else state or "yes"
 
 
-def _valued(text: str, name: str, value: float | str | None) -> str | None:
-    """Say whether the advised value is the new one; None where no value was advised."""
+def _valued(text: str, name: str, value: float | str | None) -> tuple[str | None, float | None]:
+    """Say whether the advised value is the new one, and the value where it is a number.
+
+    None where no value was advised.
+    """
     found = re.search(rf"(?:{name})[\"'`]*\s*[:=, ]\s*[\"'`]*([\w.+-]+)", text, re.I)
     if found is None or value is None:
-        return None
+        return None, None
     said = found[1].rstrip(".")
     try:
-        same = math.isclose(float(said), float(value), rel_tol=0.02)
+        advised = float(said)
+        same = math.isclose(advised, float(value), rel_tol=0.02)
     except ValueError:
         if isinstance(value, float):  # A word behind the name is no value.
-            return None
-        same = said.lower() == value.lower()
-    return "yes" if same else "otherwise"
+            return None, None
+        return ("yes" if said.lower() == value.lower() else "otherwise"), None
+    return ("yes" if same else "otherwise"), advised

@@ -50,6 +50,7 @@ BUILT_IN = (
     "over_requested_memory",
     "under_requested_memory",
     "failed_work",
+    "lost_attempts",
     "recomputed_work",
     "cache_missed",
     "walltime_loss",

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.findings._basis import basis
+from rotameter.profiler.findings._basis import as_recorded, basis
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings._resources import asked_cores
+from rotameter.profiler.findings._spared import Spared
 from rotameter.profiler.findings._together import Joint, Priced
 from rotameter.profiler.findings.base import price, severity_of, worth_saying
-from rotameter.profiler.replaying.changes import Drop
 from rotameter.profiler.usage import is_job_log
+from rotameter.units import many
 from rotameter.values import Evidence
 
 if TYPE_CHECKING:
@@ -26,17 +27,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NEVER_ENDED_WELL",
+    "all_work_s",
+    "by_work",
     "count_like",
     "ends_run",
     "in_vain",
     "lost_work_s",
     "memory_kills",
+    "name_groups",
     "never_ended_well",
     "redone",
     "spent_s",
     "without",
     "without_or_lost",
 ]
+
+MOST_NAMED = 2
 
 NEVER_ENDED_WELL = "tasks that never ended well"
 """The evidence by which a finding is known to be of what made a run fail."""
@@ -174,21 +180,11 @@ def without(
     if not worth_saying(seen, most):
         return in_vain(seen, rows, _OFF_PATH)
     base = basis(seen, tools)
-    slots = max(1.0, seen.slots or 1.0)
     if base is not None and whole and tools.replay is not None:
-        return _from_record(seen, tools, base, (Drop(rows), *more), how)
+        return _from_record(seen, tools, base, (Spared(seen, rows), *more), how)
     if base is not None:
-        cost = by_replay(
-            seen,
-            tools,
-            *base,
-            Drop(rows),
-            *more,
-            base=base,
-            bound_s=float(np.nansum(seen.wall[rows])) / slots,
-            bound_how=bound_how,
-            how=how,
-        )
+        ways = (base, *_with_waits(seen, base, rows))
+        cost = _dearest(seen, tools, rows, ways, more, bound_how, how)
         if cost is not None:
             cost = _at_most(seen, _for_these(cost, rows), most)
             return cost if cost.fields["cost_core_h"] is not None else _with_held(seen, cost, rows)
@@ -198,6 +194,50 @@ def without(
         else "jobs of a log make no run of their own: nothing ends sooner without them"
     )
     return in_vain(seen, rows, why)
+
+
+def _with_waits(seen: View, base: tuple[Change, ...], rows: Mask) -> tuple[tuple[Change, ...], ...]:
+    """Give the run with its waits as recorded, where some waited before they were tried again.
+
+    Where requests decide who waits, a back-off is none: it is in the record only.
+    """
+    plain = as_recorded(seen)
+    waits_s = spent_s(seen, rows) - float(np.nansum(seen.wall[rows]))
+    if plain is None or len(plain) == len(base) or not worth_saying(seen, waits_s):
+        return ()
+    return (plain,)
+
+
+def _dearest(
+    seen: View,
+    tools: Tools,
+    rows: Mask,
+    ways: tuple[tuple[Change, ...], ...],
+    more: tuple[Change, ...],
+    bound_how: str,
+    how: str,
+) -> Cost | None:
+    """Give the highest price of attempts in descriptions of the run, each of which leaves some out.
+
+    By requests a job begins when its cores are free, and no wait is in the run; as recorded the
+    waits are, and cores that get free let nothing begin sooner.
+    """
+    slots = max(1.0, seen.slots or 1.0)
+    costs = [
+        by_replay(
+            seen,
+            tools,
+            *base,
+            Spared(seen, rows),
+            *more,
+            base=base,
+            bound_s=float(np.nansum(seen.wall[rows])) / slots,
+            bound_how=bound_how,
+            how=how,
+        )
+        for base in ways
+    ]
+    return max((c for c in costs if c is not None), key=lambda cost: cost.seconds, default=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -352,3 +392,30 @@ def in_vain(
     }
     large = always or core_s >= 0.3 * total
     return Cost(0.0, fields, "warning" if large else "info")
+
+
+def name_groups(seen: View, groups: Sequence[int]) -> str:
+    """Name some groups: the first two, and how many more there are."""
+    if not groups:
+        return "tasks"
+    if len(groups) == 1:
+        return seen.label(groups[0])
+    named = [seen.label(g) for g in groups[:MOST_NAMED]]
+    more = len(groups) - len(named)
+    return f"{', '.join(named)} and {many(more, 'more group')}" if more else " and ".join(named)
+
+
+def by_work(seen: View, rows: Mask) -> list[int]:
+    """Give the groups of some attempts, those with most work in them first."""
+    at = np.flatnonzero(rows)
+    here = np.where(seen.group[at] >= 0, seen.group[at], len(seen.groups))
+    size = len(seen.groups) + 1
+    spent = np.bincount(here, np.nan_to_num(seen.wall[at]), minlength=size)[:-1]
+    count = np.bincount(here, minlength=size)[:-1]
+    return [int(g) for g in np.lexsort((-count, -spent)) if count[g] > 0]
+
+
+def all_work_s(seen: View) -> float:
+    """Sum the seconds of all attempts that really ran, those inside others left out."""
+    live = ~seen.outcome_in("cached") & ~seen.nested
+    return float(np.nansum(seen.wall[live]))

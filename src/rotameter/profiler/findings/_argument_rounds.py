@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings._cores import controller
+from rotameter.profiler.findings._leavings import left
 from rotameter.profiler.findings._likes import sizes
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ TOGETHER_S = 0.05
 
 SURE_BYTES = 5e6
 """Memory that came and went by less is not told from what a process does by itself."""
+
+PIECE_BYTES = 1e6
+"""An argument as large as this is sent by itself."""
 
 FEWEST = 2
 
@@ -91,13 +95,14 @@ def _of_group(seen: View, group: int, rows: Codes, extra: Floats) -> Rounds | No
     brought = np.bincount(cell // (len(seen.workers) + 1), size, minlength=count)
     if (brought > 0).sum() < max(FEWEST, 0.5 * count):
         return None
-    one = float(np.max(size / np.bincount(at_cell)))
     begin = at[np.flatnonzero(np.diff(number, prepend=-1))]
+    one = float(np.max(size / _tasks_of(seen, group, cell, begin)))
     first = np.full(count, np.inf)
     np.minimum.at(first, number, seen.started[rows])
     largest = np.argsort(-brought, kind="stable")[:MOST_ROUNDS]
     grown = _controller_grew(seen, begin[largest], first[largest])
-    if grown < 0.5 * one:
+    # Large pieces may be packed one by one, small ones go all at once.
+    if grown < 0.5 * (one if one >= PIECE_BYTES else float(brought.max())):
         return None
     ends = np.sort(seen.ended[seen.ran])
     place = np.searchsorted(ends, begin)
@@ -105,6 +110,24 @@ def _of_group(seen: View, group: int, rows: Codes, extra: Floats) -> Rounds | No
     before = np.maximum(before, np.r_[-np.inf, np.maximum.accumulate(first)[:-1]])
     away = tuple((float(b), float(f)) for b, f in zip(before, first, strict=True) if f > b)
     return Rounds(float(size.sum()), grown, count, away)
+
+
+def _tasks_of(seen: View, group: int, cell: Codes, begin: Floats) -> Codes:
+    """Count all tasks of a group by round and worker, also those not measured in full.
+
+    Parameters
+    ----------
+    cell : ndarray of int64
+        Round times workers plus worker.
+    begin : ndarray of float64, shape (n_rounds,)
+        When each round was submitted.
+    """
+    width = len(seen.workers) + 1
+    every = np.flatnonzero(seen.ran & (seen.group == group) & (seen.worker >= 0))
+    every = every[seen.submitted[every] >= begin[0] - 1e-9]
+    of = np.searchsorted(begin, seen.submitted[every] + 1e-9, "right") - 1
+    count = np.bincount(of * width + seen.worker[every], minlength=int(cell.max()) + 1)
+    return np.asarray(np.maximum(count[cell], 1))
 
 
 def _controller_grew(seen: View, begin: Floats, first: Floats) -> float:
@@ -131,9 +154,6 @@ def _beyond(seen: View) -> tuple[Codes, Floats]:
     rows = np.flatnonzero(known & ~np.isnan(seen.submitted))
     peak = seen.number("peak_memory_bytes")
     code, at, value = seen.samples("process_rss_bytes")
-    left = np.zeros(seen.n)
-    for name in ("output_bytes", "read_bytes", "received_bytes"):
-        left += np.nan_to_num(seen.number(name))
     inputs = np.nan_to_num(
         np.fmax(seen.number("received_bytes"), sizes(seen)["input_bytes"]),
     )
@@ -146,7 +166,7 @@ def _beyond(seen: View) -> tuple[Codes, Floats]:
             continue
         order = np.argsort(at[here], kind="stable")
         readings = (at[here][order], value[here][order])
-        extra[mine] = _on_worker(seen, worker, mine, readings, left[mine], inputs[mine])
+        extra[mine] = _on_worker(seen, worker, mine, readings, inputs[mine])
         kept.append(mine)
     return (np.sort(np.concatenate(kept)) if kept else rows[:0]), extra
 
@@ -156,10 +176,9 @@ def _on_worker(
     worker: int,
     rows: Codes,
     readings: tuple[Floats, Floats],
-    left: Floats,
     inputs: Floats,
 ) -> Floats:
-    """Give the same for the starts of one worker, from what each leaves there and gets."""
+    """Give the same for the starts of one worker, from what all tasks there leave and get."""
     (at, value), started = readings, seen.started[rows]
     low = np.minimum.accumulate(value)
     lowest_at = at[np.searchsorted(-low, -low, side="left")]
@@ -168,11 +187,13 @@ def _on_worker(
     both = (place > 0) & (place < len(at))
     last = np.clip(place - 1, 0, len(at) - 1)
     rest = np.maximum(low[last], later[np.clip(place, 0, len(at) - 1)])
-    done = np.r_[0.0, np.cumsum(left)]
+    every = np.flatnonzero(seen.ran & (seen.worker == worker))
+    every = every[np.argsort(seen.started[every], kind="stable")]
+    done = np.r_[0.0, np.cumsum(left(seen)[every])]
+    begun = np.searchsorted(seen.started[every], started, "left")
     # What ended before the lowest reading left nothing that is there beyond it.
-    ended = np.maximum.accumulate(seen.ended[rows])
-    since = np.minimum(np.searchsorted(ended, lowest_at[last]), np.arange(len(rows)))
-    explained = done[: len(rows)] - done[since]
+    ended = np.maximum.accumulate(seen.ended[every])
+    explained = done[begun] - done[np.minimum(np.searchsorted(ended, lowest_at[last]), begun)]
     threads = seen.lives["cores"][seen.lives["worker"] == worker]
     at_once = max(1.0, float(np.nanmax(threads))) if (~np.isnan(threads)).any() else 1.0
     working = np.maximum.accumulate(seen.number("peak_memory_bytes")[rows]) * at_once

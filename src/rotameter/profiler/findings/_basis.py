@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rotameter.profiler.replaying.model import Model
     from rotameter.profiler.view import Codes, Floats, View
 
-__all__ = ["Follow", "Turns", "basis"]
+__all__ = ["Follow", "Turns", "as_recorded", "basis"]
 
 FARTHEST_RATIO = 0.2
 """A replay by requests that is farther off the record than this does not describe the run."""
@@ -124,10 +124,7 @@ def basis(seen: View, tools: Tools) -> tuple[Change, ...] | None:
     if "again_basis" in seen.memo:
         kept: tuple[Change, ...] | None = seen.memo["again_basis"]
         return kept
-    made: tuple[Change, ...] | None = ()
-    if is_job_log(seen):
-        wait = np.where(seen.ran, seen.started - np.fmax(seen.ready, seen.submitted), np.nan)
-        made = (Follow(seen),) if in_waves(seen, np.maximum(wait, 0.0)) else None
+    made = as_recorded(seen)
     if made is not None and seen.meta.get("engine") not in _ENGINES_THAT_PLACE:
         asked = (*made, _asked(seen))
         for most, tried in ((SURELY_RATIO, (*asked, Turns(seen))), (FARTHEST_RATIO, asked)):
@@ -139,6 +136,17 @@ def basis(seen: View, tools: Tools) -> tuple[Change, ...] | None:
                 break
     seen.memo["again_basis"] = made
     return made
+
+
+def as_recorded(seen: View) -> tuple[Change, ...] | None:
+    """Give the changes after which a replay keeps each job's wait as it was on record.
+
+    None where the jobs came of their own accord.
+    """
+    if not is_job_log(seen):
+        return ()
+    wait = np.where(seen.ran, seen.started - np.fmax(seen.ready, seen.submitted), np.nan)
+    return (Follow(seen),) if in_waves(seen, np.maximum(wait, 0.0)) else None
 
 
 def _asked(seen: View) -> Change:

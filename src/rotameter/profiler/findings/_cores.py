@@ -20,6 +20,7 @@ __all__ = [
     "idle_cores_beside",
     "idle_host_cores",
     "processes_beside",
+    "spare_share",
     "threads_of",
 ]
 
@@ -173,6 +174,29 @@ def idle_host_cores(seen: View, begin_s: float, end_s: float) -> float | None:
         total += cores[host] * (1.0 - float(np.median(value[mine])))
         known = True
     return total if known else None
+
+
+def spare_share(seen: View, begin_s: float, end_s: float) -> float | None:
+    """Give the part of the machines' cores that the run's own processes did not use; None: unknown.
+
+    Workers, scheduler and client, as far as they were sampled; what others use meanwhile they might
+    have to give up.
+    """
+    hosts = {host for host in seen.table("workers")["host"].to_pylist() if host}
+    cores = seen.machines("cores")
+    table = seen.table("samples")
+    rows = table.filter(pc.equal(table["metric"], "process_cpu_cores"))
+    at, value = seen.seconds(rows["at_ns"]), floats(rows["value"])
+    # A reading is about the half second before it.
+    inside = (at > begin_s) & (at <= end_s + 0.5) & ~np.isnan(value)
+    names = np.array(rows["subject"].to_pylist(), dtype=object)[inside].tolist()
+    busy = {seen.workers[code] for code in np.unique(seen.worker[seen.ran]).tolist() if code >= 0}
+    if not hosts or not hosts <= set(cores) or not busy or not busy <= set(names):
+        return None
+    readings = max(names.count(name) for name in set(names))
+    total = float(sum(cores[host] for host in hosts))
+    used = float(value[inside].sum()) / (readings * total)
+    return float(max(0.0, 1.0 - used))
 
 
 def controller(seen: View, metric: str) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ of a group. Each attempt is given to one of them, by what goes with its length.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Grown",
     "behind",
+    "beyond_spread",
     "comparable",
     "families",
     "grown_with",
@@ -155,6 +157,37 @@ def long_ones(seen: View, rows: Mask) -> Mask:
     few = (count >= FEWEST) & (many <= np.maximum(1, MOST_SHARE * count))
     made: Mask = long & few[seen.group]
     return made
+
+
+SPREAD_FEWEST, BY_CHANCE = 8, 0.01
+"""So many attempts tell how a group's durations spread; and how often chance may go beyond."""
+
+CUT_OFF = 1.15
+"""What is left of a spread without its long ones looks this much narrower."""
+
+
+def beyond_spread(seen: View, rows: Mask, long: Mask) -> Mask:
+    """Say which of the long attempts are longer than their group's own spread explains.
+
+    Durations that vary are log-normal, roughly: some of them are twice the median, and nothing is
+    wrong with those. The middle half of the others tells how wide it is, and that with how many
+    there are how long the longest may be by chance.
+    """
+    found = long.copy()
+    for group in np.unique(seen.group[long]).tolist():
+        mine = rows & (seen.group == group)
+        usual = seen.wall[mine & ~long]
+        if len(usual) < SPREAD_FEWEST:
+            continue
+        low, high = np.log(np.quantile(usual, (0.25, 0.75)))
+        far = NormalDist().inv_cdf(1.0 - BY_CHANCE / float(mine.sum()))
+        most = float(np.median(usual)) * np.exp(CUT_OFF * far * (high - low) / QUARTILES_APART)
+        found &= ~(mine & (seen.wall <= most))
+    return found
+
+
+QUARTILES_APART = 1.349
+"""Standard deviations between the quartiles of a normal distribution."""
 
 
 BLOCK_SIGMA, BLOCK_SPREAD = 2.3, 1.3

@@ -9,9 +9,12 @@ import numpy as np
 import pyarrow.compute as pc
 
 from rotameter.profiler.findings._again import (
+    all_work_s,
+    by_work,
     ends_run,
     in_vain,
     memory_kills,
+    name_groups,
     never_ended_well,
     redone,
     without,
@@ -27,8 +30,6 @@ if TYPE_CHECKING:
     from rotameter.profiler.view import Codes, Mask
 
 __all__ = ["Advisor", "failed_attempts", "out_of_memory", "readable_id"]
-
-MOST_NAMED = 2
 
 SMALL_RATIO = 0.5
 """A task that had less than this part of its worker's limit asked for too much at once."""
@@ -103,16 +104,12 @@ def _finding(
     seen: View, rows: Mask, fields: dict[str, Any], severity: Any, *, again_: bool
 ) -> Finding:
     at = np.flatnonzero(rows)
-    here = np.where(seen.group[at] >= 0, seen.group[at], len(seen.groups))
-    size = len(seen.groups) + 1
-    spent = np.bincount(here, np.nan_to_num(seen.wall[at]), minlength=size)[:-1]
-    count = np.bincount(here, minlength=size)[:-1]
-    groups = [int(g) for g in np.lexsort((-count, -spent)) if count[g] > 0]
-    label, several = _labels(seen, groups), len(groups) > 1
+    groups = by_work(seen, rows)
+    label, several = name_groups(seen, groups), len(groups) > 1
     tasks = len(np.unique(seen.task[at]))
     of = len(np.unique(seen.task))
     known = not bool(np.isnan(seen.wall[at]).all())
-    lost_s, all_s = float(np.nansum(seen.wall[at])), _all_s(seen)
+    lost_s, all_s = float(np.nansum(seen.wall[at])), all_work_s(seen)
     why = _errors(seen, at)
     memory = bool(out_of_memory(seen)[at].all())
     return Finding(
@@ -152,17 +149,6 @@ def _finding(
         change=_change(seen, seen.groups[groups[0]] if groups and not memory else None),
         apply=None,
     )
-
-
-def _labels(seen: View, groups: list[int]) -> str:
-    """Name the groups of what failed: those with most of it, and how many more there are."""
-    if not groups:
-        return "tasks"
-    if len(groups) == 1:
-        return seen.label(groups[0])
-    named = [seen.label(g) for g in groups[:MOST_NAMED]]
-    more = len(groups) - len(named)
-    return f"{', '.join(named)} and {many(more, 'more group')}" if more else " and ".join(named)
 
 
 def _title(
@@ -269,11 +255,6 @@ def _memory_advice(seen: View, at: Codes, label: str) -> str:
         f"Make the chunks of {label} smaller, or give each worker more memory{room} or fewer "
         "threads."
     )
-
-
-def _all_s(seen: View) -> float:
-    live = ~seen.outcome_in("cached") & ~seen.nested
-    return float(np.nansum(seen.wall[live]))
 
 
 def _errors(seen: View, at: Codes) -> list[tuple[str, int]]:

@@ -10,6 +10,7 @@ from rotameter.profiler.findings._held import free_cores, memory_held, places
 from rotameter.profiler.findings._likes import behind, comparable, long_ones
 from rotameter.profiler.findings._lone import Alone
 from rotameter.profiler.findings._replayed import Cost, at_most, by_replay
+from rotameter.profiler.findings._standing import really_waiting, stood
 from rotameter.profiler.findings.base import (
     Tools,
     group_median,
@@ -39,9 +40,6 @@ CLOCKS_S = 0.005
 
 SIDE_BY_SIDE = 0.75
 """A step is wide where this part of what fits ran, or could, at once; others may hold the rest."""
-
-STOOD_S, STOOD_TIMES = 0.2, 3.0
-"""What is ready this long, and several times as long as it takes, stands behind another."""
 
 SHIPPED_S = 1.0
 """After a graph full of data has come, its first tasks still have to travel and be unpacked."""
@@ -153,13 +151,13 @@ def _cost(
         )
     changes: list[Change] = []
     if rows.any():
-        stood = _stood(seen) & behind(seen, rows)
+        standing = stood(seen) & behind(seen, rows)
         fetched = np.nan_to_num(seen.number("transfer_s"))
         # What stood behind it comes at once where it does not: also what seems to be on its way.
         changes = [
             Split(rows, max(2, round(slots))),
-            Scale(stood, "wait", 0.0),
-            Cap(stood, "transfer", fetched),
+            Scale(standing, "wait", 0.0),
+            Cap(standing, "transfer", fetched),
         ]
     if gaps:
         changes.append(Scale(None, "gap", 0.0))
@@ -317,7 +315,7 @@ def _masks(seen: View, line: Timeline) -> tuple[Mask, Mask]:
     first = float(np.nanmin(seen.started[seen.ran]))
     last = float(seen.ended[seen.ran].max())
     inside = (line.start >= first - 1e-9) & (line.start < last) & (line.slots > 0.5)
-    calm = inside & (_really_waiting(seen, line) < 0.5) & (line.moving < 0.5)
+    calm = inside & (really_waiting(seen, line) < 0.5) & (line.moving < 0.5)
     held = memory_held(seen, line)
     free = free_cores(seen, line)
     calm &= ~held
@@ -332,25 +330,6 @@ def _masks(seen: View, line: Timeline) -> tuple[Mask, Mask]:
     full = held | (free < 0.5) | (line.waiting > 0.5)
     none = calm & (line.running < 0.5) & (line.known < 0.5)
     return _lasting(line, some, (*_last_waves(seen, line), full)), _lasting(line, none, None)
-
-
-def _really_waiting(seen: View, line: Timeline) -> Floats:
-    """Count what is ready, less a few short tasks that stood behind a long one; (n_segments,).
-
-    The engine had given them to that one's worker before; they would not have filled the others.
-    """
-    stood = _stood(seen)
-    few = line.waiting <= 2.0 * float(seen.slots or 1.0) + 0.5
-    standing = line.count(seen.ready[stood], seen.started[stood])
-    return np.where(few, np.maximum(line.waiting - standing, 0.0), line.waiting)
-
-
-def _stood(seen: View) -> Mask:
-    """Say which attempts stood ready for long, and for several times as long as they took."""
-    wait = seen.started - seen.ready
-    with np.errstate(invalid="ignore"):
-        made: Mask = seen.ran & (wait > STOOD_S) & (wait > STOOD_TIMES * seen.wall)
-    return made
 
 
 def _last_waves(seen: View, line: Timeline) -> tuple[Floats, Floats]:

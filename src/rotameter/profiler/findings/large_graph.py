@@ -9,6 +9,7 @@ import numpy as np
 
 from rotameter.profiler.findings._argument_rounds import Rounds, in_rounds
 from rotameter.profiler.findings._cores import controller
+from rotameter.profiler.findings._leavings import left_between
 from rotameter.profiler.findings._likes import sizes
 from rotameter.profiler.findings._replayed import by_replay
 from rotameter.profiler.findings._saved import Shorter
@@ -326,8 +327,8 @@ def arguments(seen: View) -> Floats:
     if not rows.size:
         return np.zeros(len(seen.groups))
     peak = np.nan_to_num(seen.number("peak_memory_bytes"))
-    # Inputs are there at the start of a task, results of the one before too.
-    known = _there(seen)[rows] + np.maximum(_left(seen), peak)[previous]
+    # Inputs are there at the start of a task, results of those before too, measured in full or not.
+    known = _there(seen)[rows] + np.maximum(left_between(seen, rows, previous), peak[previous])
     extra = np.where(same, np.maximum(grown - 1.2 * known, 0.0), 0.0)
     return np.where(_mostly(seen, rows, same, extra), _summed(seen, rows, extra), 0.0)
 
@@ -344,7 +345,7 @@ def _held(seen: View) -> Floats:
     made = np.zeros(len(seen.groups))
     if not rows.size:
         return made
-    known = _there(seen)[rows] + _left(seen)[previous]
+    known = _there(seen)[rows] + left_between(seen, rows, previous)
     extra = np.where(same, np.maximum(grown - 1.2 * known, 0.0), 0.0)
     mostly = _mostly(seen, rows, same, extra)
     peak = np.zeros(len(seen.workers) + 1)
@@ -413,14 +414,6 @@ def _there(seen: View) -> Floats:
     inputs = np.where(spilled[seen.worker], sizes(seen)["input_bytes"], 0.0)
     received = np.nan_to_num(seen.number("received_bytes"))
     return np.asarray(np.fmax(received, np.nan_to_num(inputs)))
-
-
-def _left(seen: View) -> Floats:
-    """Give what each attempt may have left in its worker's memory, but for what it freed."""
-    total = np.zeros(seen.n)
-    for name in ("output_bytes", "read_bytes", "received_bytes"):
-        total += np.nan_to_num(seen.number(name))
-    return total
 
 
 def _growth(seen: View, until_s: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rotameter.profiler.findings._cores import threads_of
+from rotameter.profiler.findings._cores import spare_share, threads_of
 from rotameter.profiler.findings._together import Joint
 from rotameter.profiler.findings.base import (
     Tools,
@@ -44,6 +44,11 @@ SLOWEST_TRIP_S = 0.03
 
 STANDS_OUT = 0.75
 """Tasks that were at hand begin within this part of the mean gap; else they cannot be told."""
+
+NEAR_LIMIT = 0.6
+"""In a machine in full use tasks take longer: so much of what its idle cores allow is sure."""
+
+_LESS = "; less where sending takes as much CPU time as now: the machines' cores have less to spare"
 
 RAISE_TO = 4.0
 MOST_INPUTS = 5
@@ -88,6 +93,7 @@ class Advisor:
         lost = unused_while_ready(seen, rows)
         window = float(seen.ended[rows].max() - np.fmin(seen.ready, seen.started)[rows].min())
         gaps = _Gaps.of(seen, rows, saturation)
+        room_s = _room_s(seen, rows)
         cost = max(0.0, lost - n * gaps.stocked_s) / slots
         if lost < 0.15 * window * slots or not worth_saying(seen, cost):
             return None
@@ -116,13 +122,11 @@ class Advisor:
                 ),
             ),
             **price(seen, cost),
-            cost_s_interval80=(
-                round(max(0.0, lost - n * gaps.most_s) / slots, 6),
-                round(min((lost - n * gaps.least_s) / slots, seen.makespan or 0.0), 6),
-            ),
+            cost_s_interval80=_interval(seen, gaps, lost, n, room_s),
             cost_how=(
                 f"idle core time over {format_number(slots)} cores, as if each gap before a task "
                 f"were {format_seconds(gaps.stocked_s)}: {gaps.how}"
+                + (_LESS if cost > room_s else "")
             ),
             confidence="high",
             advice=(
@@ -141,6 +145,27 @@ class Advisor:
             apply={"order": {"value": target}},
             what_if=_Idled(rows, gaps),
         )
+
+
+def _room_s(seen: View, rows: Mask) -> float:
+    """Give the seconds by which a stretch can be shorter until the machines' cores are all in use.
+
+    What keeps tasks waiting is work too: sending them takes scheduler and workers CPU time. Part of
+    it goes when tasks are sent many at once, how much is not known. Infinite where processes are
+    not sampled.
+    """
+    begin_s = float(np.fmin(seen.ready, seen.started)[rows].min())
+    end_s = float(seen.ended[rows].max())
+    share = spare_share(seen, begin_s, end_s)
+    return float("inf") if share is None else share * (end_s - begin_s)
+
+
+def _interval(seen: View, gaps: _Gaps, lost: float, n: int, room_s: float) -> tuple[float, float]:
+    """Give the range of a price by idle cores; what the machines have to spare may be less."""
+    slots = float(seen.slots or 1.0)
+    low = min(max(0.0, lost - n * gaps.most_s) / slots, NEAR_LIMIT * room_s)
+    high = min((lost - n * gaps.least_s) / slots, seen.makespan or 0.0)
+    return round(low, 6), round(high, 6)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rotameter.profiler.findings._cores import idle_cores_beside
+from rotameter.profiler.findings._held import free_cores
 from rotameter.profiler.findings._likes import (
     GROWN,
     KIN_RATIO,
     NEAR,
     behind,
+    beyond_spread,
     comparable,
     families,
     grown_with,
@@ -24,6 +26,7 @@ from rotameter.profiler.findings.base import OUTLIER, Tools, group_median, worth
 from rotameter.profiler.findings.cold_first_task import cold_attempts
 from rotameter.profiler.findings.regime_change import changed_attempts
 from rotameter.profiler.findings.uneven_workers import slow_workers
+from rotameter.profiler.occupancy import timeline
 from rotameter.profiler.replaying.changes import Cap, Scale, Split, Unpin
 from rotameter.profiler.replaying.choose import chosen
 from rotameter.profiler.view import View, is_dask, short, view
@@ -60,6 +63,9 @@ LEAST_OFF = (0.97, 1.03)
 EASY_SHARE = 0.8
 """To begin first is one word; to split is work, and is advised where it saves more than that."""
 
+IDLE_CORES, IDLE_SHARE = 0.5, 0.05
+"""Where less than this was idle (cores, part of all), nobody waited for a long one."""
+
 MOST_PIECES, MOST_NODES = 64, 2_000
 """More pieces than that balance no better, and cost a replay time."""
 
@@ -81,6 +87,7 @@ class Advisor:
         long &= ~families(seen, rows, long)
         long &= ~_crowded_out(seen, tools, rows, long)
         usual = group_median(seen, seen.wall, rows)[seen.group]
+        long = beyond_spread(seen, rows, long) | (long & ~_all_busy(seen, long, usual))
         extra = np.where(long, seen.wall - usual, 0.0)
         sums = np.bincount(seen.group[long], extra[long], minlength=len(seen.groups))
         order = [int(g) for g in np.argsort(-sums, kind="stable") if worth_saying(seen, sums[g])]
@@ -112,7 +119,7 @@ class Advisor:
             severity=cost.severity,
             title=(
                 f"{label}: {many} {format_seconds(top)}, {format_number(top / median, 2)} times "
-                f"the median, {'on the same work' if same else 'for no reason on record'}"
+                f"the median, {'on as much data' if same else 'for no reason on record'}"
             ),
             groups=(seen.groups[group],),
             evidence=_evidence(seen, long, worst, top / median, n),
@@ -275,6 +282,20 @@ def _computed_more(seen: View, long: Mask) -> bool:
     usual = group_median(seen, cpu, comparable(seen))[seen.group]
     known = long & ~np.isnan(cpu) & (usual > 0)
     return bool(known.any() and np.median(cpu[known] / usual[known]) > OUTLIER)
+
+
+def _all_busy(seen: View, long: Mask, usual: Floats) -> Mask:
+    """Say in whose extra time all cores had a task; not where the cores are not on record."""
+    found = np.zeros(seen.n, dtype=bool)
+    line = timeline(seen)
+    if line is None:
+        return found
+    rows = np.flatnonzero(long)
+    since, until = seen.started[rows] + usual[rows], seen.ended[rows]
+    idle = line.integral(free_cores(seen, line), since, until)
+    most = max(IDLE_CORES, IDLE_SHARE * float(seen.slots or 1.0))
+    found[rows] = idle < most * np.maximum(until - since, 0.0)
+    return found
 
 
 def _crowded_out(seen: View, tools: Tools, rows: Mask, long: Mask) -> Mask:

@@ -13,7 +13,7 @@ from rotameter.profiler.findings.base import Tools
 from rotameter.profiler.findings.deaths import collect
 from rotameter.profiler.groups import quantiles
 from rotameter.profiler.occupancy import paused_spans
-from rotameter.profiler.replaying.changes import Cap, Speed
+from rotameter.profiler.replaying.changes import Cap, Speed, Unpin
 from rotameter.profiler.view import View, short, view
 from rotameter.units import format_number
 from rotameter.values import Evidence, Finding
@@ -35,6 +35,12 @@ LIVED_RATIO = 0.5
 """A worker that lived a smaller part of the run than this is not compared: it was starting up."""
 FIXED_RATIO = 0.25
 """Where tasks that went to any free core would have made the run shorter by this, they did not."""
+LOOSE_RATIO = 0.05
+"""Where they would have made it shorter by no more than this, they did."""
+MOSTLY = 0.5
+"""The part of that which lies with the slow worker's tasks, if it is for them that others idled."""
+ALONE_RATIO = 0.9
+"""A worker that is alone and takes this part of its time before, or more, gains nothing by that."""
 LEAST_OFF = (0.97, 1.03)
 """No run is repeated more exactly than that."""
 
@@ -134,14 +140,17 @@ class Advisor:
         change: Change = Cap(mine, "wall", slow.usual_s[seen.group])
         if speed < 1.0 / SLOW_RATIO:
             change = Speed(name, 1.0 / speed)
-        placement = _placement(tools)
-        went = "stayed where it ran" if placement.fixed else "gone to whichever worker was free"
+        placement = _placement(tools, mine)
+        base: tuple[Change, ...] = (placement,) if placement is not None else ()
+        went = "not waited for it while others idled"
+        if placement is not None:
+            went = "stayed where it ran" if placement.fixed else "gone to whichever worker was free"
+        changes = (*(base or (Unpin(mine),)), change)
         return by_replay(
             seen,
             tools,
-            placement,
-            change,
-            base=(placement,),
+            *changes,
+            base=base,
             bound_s=excess_s / max(1.0, seen.slots or 1.0),
             bound_how="its extra time over all cores",
             how=f"as if it were as fast as the others, and each task had {went}",
@@ -149,19 +158,31 @@ class Advisor:
         )
 
 
-def _placement(tools: Tools) -> Placement:
+def _placement(tools: Tools, mine: Mask) -> Placement | None:
     """Say whether the run's tasks had their workers beforehand, or went to whichever was free.
 
     Tasks that go to any free core give the record back if that is how they went; else the run
-    would have been far shorter, and they had their places.
+    would have been far shorter, and they had their places. Between the two, where it was tasks of
+    the slow worker that waited while others had nothing to do: None. With equal workers none would
+    have.
+
+    Parameters
+    ----------
+    mine : ndarray of bool, shape (n attempts,)
+        The slow worker's.
     """
     done = tools.replay.replay if tools.replay is not None else None
     if tools.replay is None or done is None:
         return Placement(fixed=False)
     loose_s = tools.replay.makespan(Placement(fixed=False))
-    return Placement(
-        fixed=loose_s is None or loose_s < (1.0 - FIXED_RATIO) * done.schedule.makespan_s
-    )
+    was_s = done.schedule.makespan_s
+    if loose_s is None or loose_s < (1.0 - FIXED_RATIO) * was_s:
+        return Placement(fixed=True)
+    if loose_s >= (1.0 - LOOSE_RATIO) * was_s:
+        return Placement(fixed=False)
+    free_s = tools.replay.makespan(Unpin(mine))
+    waited = free_s is not None and was_s - free_s >= MOSTLY * (was_s - loose_s)
+    return None if waited else Placement(fixed=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,7 +284,18 @@ def _at_the_same_time(seen: View, rows: Mask) -> Mask:
     begin = quantiles(group, first[some], n_groups, (0.75,))[0][seen.group]
     end = quantiles(group, last[some], n_groups, (0.25,))[0][seen.group]
     with np.errstate(invalid="ignore"):
-        return np.asarray(rows & (seen.started >= begin - 1e-9) & (seen.started <= end + 1e-9))
+        inside = rows & (seen.started >= begin - 1e-9) & (seen.started <= end + 1e-9)
+        late = rows & (seen.started > end + 1e-9)
+    # One that is left behind with tasks of its own, and is none the faster for being alone, is
+    # itself the slow one: its tasks say what the others' say.
+    place = seen.group * n_workers + seen.worker
+    usual, alone = (
+        quantiles(place[mask], seen.wall[mask], n_groups * n_workers, (0.5,))[0]
+        for mask in (inside, late)
+    )
+    with np.errstate(invalid="ignore"):
+        late[late] = (alone >= ALONE_RATIO * usual)[place[late]]
+    return np.asarray(inside | late)
 
 
 def _against(level: Floats, weight: Floats) -> Floats:
