@@ -65,6 +65,7 @@ _NEAR = re.compile(rf"(?:{_WORDS}|{_SHORT}|key)", re.I)
 _LONG = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{24,}={0,2}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NEAR_CHARACTERS = 60
+_SPACE = re.compile(r"\s")
 
 
 def has_key_shape(text: str) -> bool:
@@ -129,12 +130,21 @@ def redact(text: object) -> str:
     except Exception:
         return GONE
     try:
-        result = result[:TEXT_LIMIT]
+        result = _head(result)
         result = _PEM.sub(GONE, result)
         result = _CONTROL.sub(" ", result)
         return _settled(result)
     except Exception:
         return GONE
+
+
+def _head(text: str) -> str:
+    """Cut a long text, and not inside an address: its password would lose the ``@`` behind it."""
+    if len(text) <= TEXT_LIMIT:
+        return text
+    head = text[:TEXT_LIMIT]
+    at = head.rfind("://")
+    return head[:at] if at >= 0 and _SPACE.search(head, at) is None else head
 
 
 def _settled(text: str) -> str:
@@ -207,7 +217,7 @@ def first_line(error: BaseException, *, keep: bool = False) -> str:
     if keep:
         return f"{kind}: {text}" if text else kind
     # A secret may span lines (a PEM block): look before the cut.
-    head = text[:TEXT_LIMIT]
+    head = _head(text)
     line = _PEM.sub(GONE, head).strip().split("\n", 1)[0]
     line = clip(redact(line))
     return f"{kind}: {line}" if line else kind
