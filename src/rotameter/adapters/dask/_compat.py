@@ -435,7 +435,8 @@ def note_call_sites(client: Any) -> Callable[[], None] | None:
     """Let a client tell the scheduler the line that submits a graph, unless it does so already.
 
     distributed can send the source of whole functions (``computations.nframes``, off by default);
-    this sends one line, without its strings, found in a few microseconds. Gives the undo, or None if impossible.
+    this sends one line, without its strings, found in a few microseconds. Gives the undo, or None
+    if impossible.
     """
     import linecache
 

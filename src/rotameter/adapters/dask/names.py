@@ -11,7 +11,7 @@ from typing import Any
 
 from rotameter.profiler.live.host import machine
 from rotameter.profiler.live.process import host_name
-from rotameter.profiler.live.redact import clip, has_key_shape, redact
+from rotameter.profiler.live.redact import clip, has_key_shape, has_named_value, redact
 
 __all__ = [
     "ACK_OP",
@@ -54,7 +54,12 @@ _LIMIT = 200
 
 def _safe(text: str) -> str:
     """Take secrets out of a name and keep different names different."""
-    if ":" in text or "=" in text or (not text.islower() and has_key_shape(text)):
+    if (
+        "://" in text
+        or "=" in text
+        or (not text.islower() and has_key_shape(text))
+        or (":" in text and has_named_value(text))
+    ):
         clean = redact(text)
         if clean != text:
             digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]

@@ -12,7 +12,15 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-__all__ = ["clean_name", "clip", "first_line", "has_key_shape", "redact", "redact_command"]
+__all__ = [
+    "clean_name",
+    "clip",
+    "first_line",
+    "has_key_shape",
+    "has_named_value",
+    "redact",
+    "redact_command",
+]
 
 GONE = "[redacted]"
 NAME_LIMIT = 300
@@ -77,6 +85,17 @@ def has_key_shape(text: str) -> bool:
     (True, False)
     """
     return _SHAPES.search(text) is not None
+
+
+def has_named_value(text: str) -> bool:
+    """Tell, sooner than :func:`redact`, whether a value that is named a secret is in a text.
+
+    Examples
+    --------
+    >>> has_named_value("password: hunter2"), has_named_value("at-12:30")
+    (True, False)
+    """
+    return _NAMED.search(text) is not None
 
 
 def _url(match: re.Match[str]) -> str:
