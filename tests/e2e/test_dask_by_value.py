@@ -131,12 +131,16 @@ def test_processes_without_the_package_are_traced(cluster, tmp_path):
     assert sum(t["worker"] == address for t in tasks) >= 10
 
 
+# An address that a cut at 200 characters would halve, before its "@".
+_BROKEN = f"raise OSError('no https://ann:{'bootsecret' * 25}@host/x')"
+
+
 @pytest.mark.timeout(60)
 def test_what_fails_at_boot_leaves_the_worker_alone(cluster, tmp_path, monkeypatch):
     """The worker lives, the result is the same, and the trace says what is missing."""
     from rotameter.adapters.dask import ship
 
-    cargo = ship.Shipment({**_sources(ship), "adapters.dask.worker_plugin": "raise OSError('no')"})
+    cargo = ship.Shipment({**_sources(ship), "adapters.dask.worker_plugin": _BROKEN})
     monkeypatch.setattr(ship.ShippedWorker, "__init__", _with_cargo(ship, cargo))
     cluster.worker()
     folder = tmp_path / "run.rmt"
@@ -152,6 +156,7 @@ def test_what_fails_at_boot_leaves_the_worker_alone(cluster, tmp_path, monkeypat
         e["reason"] for e in trace.table("events").to_pylist() if e["kind"] == "not_measured"
     ]
     assert any("OSError" in str(reason) for reason in reasons)
+    assert "bootsecret" not in str(reasons)
     (task,) = trace.table("tasks").to_pylist()
     assert task["outcome"] == "ok" and task["cpu_s"] is None and task["wall_s"] is not None
 

@@ -27,12 +27,26 @@ PLANTED = {
     "environment": "env-secret-5512",
     "command_line": "cli-secret-8843",
     "result": "result-value-4471",
+    "two_words": "argvsecret77",
+    "span": "spansecret11",
+    "key_tuple": "tuplesecret22",
+    "key_named": "namedsecret33",
+    "literal": "literal-argument-55",
+    "cut": "cutsecret66",
+    "worker": "workername88",
+    "label": "labelsecret99",
+}
+# What stands in the program's own text is written into it.
+WRITTEN = {
+    "@LITERAL@": PLANTED["literal"],
+    "@LONG@": "https://ann:" + PLANTED["cut"] * 15 + "@host/x",
 }
 
 SCRIPT = """
-    import os, sys
+    import os, sys, time
     import rotameter as rm
-    from dask.distributed import Client, LocalCluster
+    from dask.distributed import Client, Nanny, Scheduler, SpecCluster, span
+    from distributed.metrics import context_meter
 
     P = dict(line.split("=", 1) for line in open("planted.txt").read().splitlines())
     os.environ["SERVICE_TOKEN"] = P["environment"]
@@ -54,15 +68,29 @@ SCRIPT = """
     def works(argument):
         return P["result"]
 
+    def metered(argument):
+        with context_meter.meter(f"get https://u:{P['label']}@h/a"):
+            return 1
+
     if __name__ == "__main__":
         local(P["argument"])
-        with LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=":0"
+        scheduler = {"cls": Scheduler, "options": {"dashboard_address": ":0"}}
+        nanny = {"cls": Nanny, "options": {"nthreads": 1}}
+        with SpecCluster(
+            workers={f"w-token={P['worker']}": nanny}, scheduler=scheduler
         ) as cluster, Client(cluster) as client:
+            client.submit(works, "@LITERAL@").result()
+            client.submit(metered, 2).result()
+            client.submit(int, 7, key="cut").result()  # an address that the cut may halve: @LONG@
+            with span(f"load https://ann:{P['span']}@host/x?sig={P['url_query']}"):
+                client.submit(works, 2, key=(f"https://u:{P['key_tuple']}@h/a", 1)).result()
+            client.submit(works, 3, key=(f"load-token={P['key_named']}", 0)).result()
+            client.submit(works, 4, key=f"password: {P['key_named']}").result()
             client.submit(works, P["argument"]).result()
             client.submit(works, 1, key=f"load-https://u:{P['url_password']}@h/a?k={P['url_query']}").result()
             bad = client.submit(fails, P["argument"], retries=1)
             bad.exception()
+            time.sleep(1.5)  # what is metered comes with a heartbeat
         raise RuntimeError(f"password={P['error_token']}")
 """
 
@@ -81,9 +109,12 @@ def _everything(place: Path) -> dict[str, str]:
 
 
 def test_planted_secrets_are_nowhere(tmp_path: Path) -> None:
-    (tmp_path / "job.py").write_text(textwrap.dedent(SCRIPT))
+    script = textwrap.dedent(SCRIPT)
+    for mark, text in WRITTEN.items():
+        script = script.replace(mark, text)
+    (tmp_path / "job.py").write_text(script)
     (tmp_path / "planted.txt").write_text("\n".join(f"{k}={v}" for k, v in PLANTED.items()))
-    argv = ["job.py", f"--password={PLANTED['command_line']}"]
+    argv = ["job.py", f"--password={PLANTED['command_line']}", "--password", PLANTED["two_words"]]
     rotameter = [sys.executable, "-m", "rotameter"]
     outputs = {}
     done = subprocess.run(
@@ -100,6 +131,7 @@ def test_planted_secrets_are_nowhere(tmp_path: Path) -> None:
     for command in (
         ["report", "run.rmt", "-o", "r.html", "--findings-json", "f.json"],
         ["stats", "run.rmt", "--json"],
+        ["convert", "run.rmt", "--to", "csv", "-o", "out-csv"],
         ["diagnose", "run.rmt"],
         ["diagnose", "run.rmt", "--json"],
     ):
@@ -113,6 +145,11 @@ def test_planted_secrets_are_nowhere(tmp_path: Path) -> None:
     assert found == []
     # The check can fail: what is not secret is there.
     assert "ValueError" in outputs["table tasks"]
+    events = outputs["table events"]
+    assert 'client.submit(works, "...").result()' in events
+    assert "load https://host/x" in events and "'file': " in events
+    assert "w-token=" in outputs["table workers"]
+    assert "fine/execute/get https://h/a" in outputs["table samples"]
     assert any("local" in text for where, text in outputs.items() if where.endswith("r.html"))
 
 

@@ -33,6 +33,14 @@ def test_the_meta_of_another_writer_is_left_alone(tmp_path):
     assert json.loads(path.read_text()) == {"run": {"status": "failed"}}
 
 
+def test_a_secret_of_two_words_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["small.py", "--password", "argvsecret77", "--n", "3"])
+    begin_meta(str(tmp_path))
+    text = (tmp_path / "meta.json").read_text()
+    assert "argvsecret77" not in text
+    assert json.loads(text)["command"] == ["small.py", "--password", "[redacted]", "--n", "3"]
+
+
 def test_only_our_own_preloads_are_hushed(caplog):
     logger = logging.getLogger("distributed.preloading")
     with caplog.at_level(logging.INFO, logger="distributed.preloading"):

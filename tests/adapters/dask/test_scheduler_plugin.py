@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from distributed.scheduler import SourceCode
 
 from rotameter.adapters.dask.deaths import Hello
 from rotameter.adapters.dask.slots import SlotFile
@@ -181,3 +182,33 @@ def test_secrets_in_keys_and_errors(replayed):
     data = b"".join(got)
     assert b"hunter2" not in data and b"sig=abc" not in data
     assert rows(got, "tasks")[0]["task_id"].startswith("s3://bucket/x#")
+
+
+def test_secrets_in_where_groups_come_from(replayed):
+    """The span, the layer and the line; the line is cleaned before it is cut."""
+    plugin, _, got = replayed
+    layer = SimpleNamespace(name="load-token=layersecret", span_id="s")
+    state = SimpleNamespace(group=layer)
+    span = SimpleNamespace(name=("load https://ann:spansecret@host/x?sig=abc",))
+    url = "https://ann:" + "linesecret" * 20 + "@host/x"
+    frame = SourceCode(f"submit(works, 'literal-55')  # {url}", 1, 0, "run.py")
+    scheduler = SimpleNamespace(
+        computations=[SimpleNamespace(code=[(frame,)])],
+        extensions={"spans": SimpleNamespace(spans={"s": span})},
+    )
+    plugin.origins.observe(scheduler, {"load": (state, 1)})
+    plugin.recorder.flush()
+    (event,) = [e for e in rows(got, "events") if e["kind"] == "group_origin"]
+    assert event["text"] == "submit(works, '...')  # https://host/x"
+    assert event["span"] == "load https://host/x"
+    assert event["layer"].startswith("load-token=[redacted]#")
+
+
+def test_secrets_in_what_workers_say(replayed):
+    """The reason of a plug-in that did not start, also behind what a shorter text would keep."""
+    plugin, _, got = replayed
+    reason = "OSError: https://ann:bootsecret@host/x password=bootsecret"
+    plugin.events.event("rotameter-not-started", {"role": "worker", "reason": reason})
+    plugin.recorder.flush()
+    (event,) = [e for e in rows(got, "events") if e["kind"] == "not_measured"]
+    assert event["reason"] == "OSError: https://host/x password=[redacted]"

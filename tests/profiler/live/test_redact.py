@@ -130,6 +130,14 @@ def test_first_line():
     assert len(first_line(ValueError("x" * 10**6))) < 400
 
 
+def test_an_address_that_the_cut_of_a_long_text_halves():
+    text = "x " * 3_900 + "https://ann:" + SECRET * 30 + "@host/x"
+    assert len(text) > 8_000 and _without(redact(text))
+    assert redact(redact(text)) == redact(text)
+    line = "y" * 7_000 + " https://ann:" + SECRET * 100 + "@host/x"
+    assert _without(first_line(ValueError(line)))
+
+
 def test_commands():
     command = ["python", "run.py", "--api-key", SECRET, f"--password={SECRET}", "-v", "--token"]
     assert all(_without(item) for item in redact_command(command))

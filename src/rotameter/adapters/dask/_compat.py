@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from rotameter.profiler.live.code_line import code_line
+
 __all__ = [
     "Tap",
     "call_before_close",
@@ -61,6 +63,7 @@ _SOURCE_CODE = ("code", "lineno_frame", "lineno_relative", "filename")
 _ENGINE = ("dask", "distributed", "rotameter", "tlz", "toolz", "cytoolz", "tornado")
 _STDLIB = os.path.dirname(os.__file__)
 _OUR_PRELOADS = ("rotameter.adapters.dask", "adapters/dask/preload_client.py")
+_SITES = 1_000
 _lock = threading.Lock()
 
 
@@ -446,7 +449,8 @@ def note_call_sites(client: Any) -> Callable[[], None] | None:
     """Let a client tell the scheduler the line that submits a graph, unless it does so already.
 
     distributed can send the source of whole functions (``computations.nframes``, off by default);
-    this sends one line, found in a few microseconds. Gives the undo, or None if impossible.
+    this sends one line, without its strings, found in a few microseconds. Gives the undo, or None
+    if impossible.
     """
     import linecache
 
@@ -458,6 +462,8 @@ def note_call_sites(client: Any) -> Callable[[], None] | None:
     if original is None or getattr(source_code, "_fields", ()) != _SOURCE_CODE:
         return None
 
+    said: dict[tuple[str, int, str], str] = {}
+
     def code(stacklevel: int | None = None, nframes: int = 1) -> Any:
         """Give the user's line that computes, as distributed's own method would."""
         if nframes > 0 or dask.config.get("distributed.diagnostics.computations.nframes", 0):
@@ -467,7 +473,13 @@ def note_call_sites(client: Any) -> Callable[[], None] | None:
             if frame is None:
                 return ()
             name, line = frame.f_code.co_filename, frame.f_lineno
-            text = linecache.getline(name, line, frame.f_globals).strip()[:160]
+            mark = (name, line, linecache.getline(name, line, frame.f_globals))
+            text = said.get(mark)
+            if text is None:
+                first = frame.f_code.co_firstlineno - 1
+                text = code_line(linecache.getlines(name, frame.f_globals), line - 1, first)
+                if len(said) < _SITES:
+                    said[mark] = text
             one = source_code(code=text, lineno_frame=line, lineno_relative=0, filename=name)
             return (one,)
         except Exception:

@@ -9,6 +9,7 @@ from typing import Any
 from rotameter.adapters.dask._why_processing import Cluster, add_reason, worker_reasons
 from rotameter.adapters.dask._why_restricted import no_workers, unrunnable_reason
 from rotameter.adapters.dask._why_values import GroupWhy, Reason
+from rotameter.profiler.live.redact import redact
 from rotameter.units import many
 from rotameter.values import Evidence
 
@@ -153,7 +154,7 @@ def _own(cluster: Cluster, group: str, facts: Mapping[str, Any]) -> list[Reason]
         add_reason(into, _odd(shot["odd"][group]), int(shot["odd"][group]["n"]))
     if group in shot["failed"]:
         failed = shot["failed"][group]
-        text = " ".join(str(failed["text"]).split())[:160]
+        text = " ".join(redact(failed["text"]).split())[:160]
         reason = Reason("failed", f"failed: {text}", advice="see `future.exception()`")
         add_reason(into, reason, int(failed["n"]))
     if (fallen := shot.get("fallen", {}).get(group)) is not None:

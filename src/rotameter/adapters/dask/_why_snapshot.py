@@ -179,7 +179,7 @@ def _scan(scheduler: Any, scan_s: float) -> dict[str, Any]:
             blame = task.exception_blame
             _count(fallen, task, of=None if blame is None else str(blame.prefix.name))
         elif state == "erred":
-            _count(failed, task, text=str(getattr(task, "exception_text", ""))[:300])
+            _count(failed, task, text=str(getattr(task, "exception_text", ""))[:2000])
         elif state == "processing" and (
             task.processing_on is None or task.processing_on.address not in scheduler.workers
         ):

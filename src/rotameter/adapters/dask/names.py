@@ -11,7 +11,7 @@ from typing import Any
 
 from rotameter.profiler.live.host import machine
 from rotameter.profiler.live.process import host_name
-from rotameter.profiler.live.redact import clip, has_key_shape, redact
+from rotameter.profiler.live.redact import clip, has_key_shape, has_named_value, redact
 
 __all__ = [
     "ACK_OP",
@@ -54,7 +54,12 @@ _LIMIT = 200
 
 def _safe(text: str) -> str:
     """Take secrets out of a name and keep different names different."""
-    if "://" in text or "=" in text or (not text.islower() and has_key_shape(text)):
+    if (
+        "://" in text
+        or "=" in text
+        or (not text.islower() and has_key_shape(text))
+        or (":" in text and has_named_value(text))
+    ):
         clean = redact(text)
         if clean != text:
             digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
@@ -216,8 +221,13 @@ def _versions() -> dict[str, str]:
     return out
 
 
+_FREE = ("text", "reason", "span", "layer", "host")
+
+
 def emit(recorder: Any, kind: str, at_ns: int, **columns: Any) -> None:
     """Record one event; the columns are those of the schema's ``events`` table.
+
+    Secrets are taken out of the columns that hold words of others.
 
     Examples
     --------
@@ -226,5 +236,8 @@ def emit(recorder: Any, kind: str, at_ns: int, **columns: Any) -> None:
     >>> emit(recorder, "worker_added", 1, worker="tcp://a:1")
     >>> recorder.close()
     """
+    for name in _FREE:
+        if isinstance(columns.get(name), str):
+            columns[name] = redact(columns[name])
     names = ("at_ns", "kind", *columns)
     recorder.channel("events", names).add((at_ns, kind, *columns.values()))

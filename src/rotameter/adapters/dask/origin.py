@@ -8,17 +8,20 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rotameter.adapters.dask import _compat
-from rotameter.adapters.dask.names import emit
+from rotameter.adapters.dask.names import emit, group_of
+from rotameter.profiler.live.code_line import code_line
 from rotameter.profiler.live.recorder import Recorder
+from rotameter.profiler.live.redact import clean_name
 
 __all__ = ["Origins", "call_site"]
 
 _LIMIT = 2_000
-_TEXT_LIMIT = 160
 
 
 def call_site(frames: Iterable[Any]) -> tuple[str, int, str] | None:
     r"""Give (file, line, text of the line) of the innermost frame of user code.
+
+    What stands in the strings of the line is left out.
 
     Parameters
     ----------
@@ -40,8 +43,7 @@ def call_site(frames: Iterable[Any]) -> tuple[str, int, str] | None:
         # A module's frame counts from line 1, a function's from its own first line.
         if str(frame.code) and at >= len(lines):
             at = int(frame.lineno_frame) - 1
-        text = lines[at].strip() if 0 <= at < len(lines) else ""
-        return str(frame.filename), int(frame.lineno_frame), text[:_TEXT_LIMIT]
+        return str(frame.filename), int(frame.lineno_frame), code_line(lines, at)
     return None
 
 
@@ -102,7 +104,8 @@ class Origins:
             name = getattr(span, "name", None) or ()
             label = "/".join(str(part) for part in name)
             label = "" if label == "default" else label
-            layer = str(getattr(state.group, "name", "") or "")
+            label = clean_name(label) if label else ""
+            layer = group_of(str(getattr(state.group, "name", "") or ""))
             mark = (group, file, line, label)
             # Of a computation with several call sites the newest is taken, but only for a group
             # of which nothing is known yet.

@@ -11,7 +11,7 @@ from typing import Any
 
 from rotameter.adapters.dask import _compat
 from rotameter.profiler.live.faults import warn_once
-from rotameter.profiler.live.redact import first_line
+from rotameter.profiler.live.redact import first_line, redact_command
 
 __all__ = ["begin_meta", "end_meta", "setup", "teardown"]
 
@@ -60,7 +60,6 @@ async def teardown(server: Any) -> None:
 def begin_meta(folder: str) -> int | None:
     """Write the facts of a run that begins, unless somebody else has; gives its start in ns."""
     from rotameter.adapters.dask.names import machine_facts
-    from rotameter.profiler.live.redact import redact
 
     started_ns = time.time_ns()
     meta = {
@@ -69,7 +68,7 @@ def begin_meta(folder: str) -> int | None:
         "time_base": "epoch_ns",
         "engine": "dask",
         "run": {"status": "running", "started_ns": started_ns},
-        "command": [redact(word) for word in sys.argv],
+        "command": redact_command(sys.argv),
         "versions": machine_facts()["versions"],
     }
     target, own = Path(folder) / _META, Path(folder) / f"{_META}.begin-{os.getpid()}"

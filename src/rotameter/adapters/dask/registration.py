@@ -8,6 +8,7 @@ from typing import Any
 
 from rotameter.adapters.dask.names import run_prefix
 from rotameter.adapters.dask.ship import ShippedNanny, ShippedWorker
+from rotameter.profiler.live.redact import redact
 
 __all__ = [
     "install_on_scheduler",
@@ -31,7 +32,7 @@ def _refused(answers: Any) -> list[str]:
     out = []
     for address, answer in (answers or {}).items():
         if isinstance(answer, dict) and answer.get("status") == "error":
-            out.append(f"{address}: {answer.get('exception_text') or 'error'}"[:200])
+            out.append(redact(f"{address}: {answer.get('exception_text') or 'error'}")[:200])
     return out
 
 

@@ -17,6 +17,7 @@ from rotameter.adapters.dask.names import (
 )
 from rotameter.adapters.dask.unrunnable import Unrunnable
 from rotameter.profiler.live.recorder import Recorder
+from rotameter.profiler.live.redact import clean_name
 
 __all__ = ["SchedulerEvents"]
 
@@ -42,6 +43,11 @@ _SETTINGS = (
     "distributed.worker.memory.terminate",
 )
 _SAMPLE = ("at_ns", "subject", "metric", "value", "quality")
+
+
+def _cause(reason: Any) -> str | None:
+    """Give why something did not start: an error's text as another process tells it."""
+    return None if reason is None else clean_name(str(reason))
 
 
 class SchedulerEvents:
@@ -111,7 +117,7 @@ class SchedulerEvents:
         row = (
             address,
             host,
-            str(getattr(state, "name", address)),
+            clean_name(str(getattr(state, "name", address))),
             hello.pid if hello else None,
             started_ns,
             ended_ns,
@@ -156,7 +162,7 @@ class SchedulerEvents:
             self._memory_kill(msg, at_ns)
         elif topic == NOT_STARTED_TOPIC:
             text = f"tasks on one {msg.get('role')}"
-            emit(self.recorder, "not_measured", at_ns, text=text, reason=msg.get("reason"))
+            emit(self.recorder, "not_measured", at_ns, text=text, reason=_cause(msg.get("reason")))
         elif topic == "all" and msg.get("action") == "remove-worker":
             self.deaths.removed(msg)
         elif topic == "scheduler" and msg.get("action") == "update-graph":
@@ -250,5 +256,5 @@ class SchedulerEvents:
         for key, value in _compat.fine_metrics(self.scheduler).items():
             if isinstance(key, tuple) and len(key) == 4 and isinstance(value, int | float):
                 context, prefix, label, unit = (str(part) for part in key)
-                metric = f"fine/{context}/{label}/{unit}"
+                metric = clean_name(f"fine/{context}/{clean_name(label)}/{unit}")
                 self._samples.add((at_ns, group_of(prefix), metric, float(value), "total"))

@@ -147,7 +147,7 @@ def boot(payload):
         module = importlib.import_module(package + "." + payload["module"])
         return getattr(module, payload["class"])(dict(payload["config"], by_value=not same))
     except Exception as error:
-        return Nothing("%s: %s" % (type(error).__name__, str(error)[:200]))
+        return Nothing("%s: %s" % (type(error).__name__, str(error)[:8000]))
 '''
 _EXPRESSION = "(exec(code, scope), scope['boot'](payload))[1]"
 

@@ -129,7 +129,7 @@ async def _why(
     if (failure := task.exception()) is not None:
         raise NoAnswer(
             f"the scheduler at {address} did not answer: {type(failure).__name__}: "
-            f"{' '.join(str(failure).split())[:160]}",
+            f"{' '.join(redact(failure).split())[:160]}",
             hint="is it a scheduler's address? It may also forbid such calls "
             "(distributed.scheduler.pickle: false)",
         )
@@ -151,7 +151,7 @@ def _unreached(error: BaseException) -> str:
         if isinstance(cause, ConnectionRefusedError):
             return "connection refused: nothing listens there"
         cause = cause.__cause__ or cause.__context__
-    return " ".join(str(error).split())[:160] or "it took the connection and says nothing"
+    return " ".join(redact(error).split())[:160] or "it took the connection and says nothing"
 
 
 async def _ask(comm: Any, timeout_s: float) -> Mapping[str, Any]:

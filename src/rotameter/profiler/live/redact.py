@@ -12,7 +12,15 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-__all__ = ["clean_name", "clip", "first_line", "has_key_shape", "redact", "redact_command"]
+__all__ = [
+    "clean_name",
+    "clip",
+    "first_line",
+    "has_key_shape",
+    "has_named_value",
+    "redact",
+    "redact_command",
+]
 
 GONE = "[redacted]"
 NAME_LIMIT = 300
@@ -65,6 +73,7 @@ _NEAR = re.compile(rf"(?:{_WORDS}|{_SHORT}|key)", re.I)
 _LONG = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{24,}={0,2}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NEAR_CHARACTERS = 60
+_SPACE = re.compile(r"\s")
 
 
 def has_key_shape(text: str) -> bool:
@@ -76,6 +85,17 @@ def has_key_shape(text: str) -> bool:
     (True, False)
     """
     return _SHAPES.search(text) is not None
+
+
+def has_named_value(text: str) -> bool:
+    """Tell, sooner than :func:`redact`, whether a value that is named a secret is in a text.
+
+    Examples
+    --------
+    >>> has_named_value("password: hunter2"), has_named_value("at-12:30")
+    (True, False)
+    """
+    return _NAMED.search(text) is not None
 
 
 def _url(match: re.Match[str]) -> str:
@@ -129,12 +149,21 @@ def redact(text: object) -> str:
     except Exception:
         return GONE
     try:
-        result = result[:TEXT_LIMIT]
+        result = _head(result)
         result = _PEM.sub(GONE, result)
         result = _CONTROL.sub(" ", result)
         return _settled(result)
     except Exception:
         return GONE
+
+
+def _head(text: str) -> str:
+    """Cut a long text, and not inside an address: its password would lose the ``@`` behind it."""
+    if len(text) <= TEXT_LIMIT:
+        return text
+    head = text[:TEXT_LIMIT]
+    at = head.rfind("://")
+    return head[:at] if at >= 0 and _SPACE.search(head, at) is None else head
 
 
 def _settled(text: str) -> str:
@@ -207,7 +236,7 @@ def first_line(error: BaseException, *, keep: bool = False) -> str:
     if keep:
         return f"{kind}: {text}" if text else kind
     # A secret may span lines (a PEM block): look before the cut.
-    head = text[:TEXT_LIMIT]
+    head = _head(text)
     line = _PEM.sub(GONE, head).strip().split("\n", 1)[0]
     line = clip(redact(line))
     return f"{kind}: {line}" if line else kind
