@@ -41,6 +41,7 @@ from rotameter.profiler.assemble import assemble, conform, frames_to_tables
 from rotameter.profiler.folder import META, read_meta, update_meta, write_meta
 from rotameter.profiler.live.segment import SegmentRead, read_segment
 from rotameter.profiler.meta import merge_segment_metas
+from rotameter.profiler.replaceable import why_kept
 from rotameter.profiler.schema import SCHEMA_VERSION, TABLES
 from rotameter.profiler.trace import Trace
 from rotameter.units import many
@@ -67,7 +68,7 @@ def create(path: str | Path, *, force: bool = False) -> Path:
     Raises
     ------
     WouldOverwrite
-        If the path exists, ``force`` is not given, or it is something else than a trace.
+        If the path exists, ``force`` is not given, or it is or holds something else than a trace.
     """
     folder = Path(path)
     if folder.exists() or folder.is_symlink():
@@ -75,9 +76,10 @@ def create(path: str | Path, *, force: bool = False) -> Path:
             raise WouldOverwrite(
                 f"{folder} exists", hint="choose another name, or pass --force to replace it"
             )
-        if not _looks_like_trace(folder):
+        why = why_kept(folder)
+        if why is not None:
             raise WouldOverwrite(
-                f"{folder} exists and is not a trace: not replaced",
+                f"{folder} exists and {why}: not replaced",
                 hint="choose another name for the trace",
             )
         shutil.rmtree(folder)
@@ -90,16 +92,8 @@ def create(path: str | Path, *, force: bool = False) -> Path:
 def remove(path: str | Path) -> None:
     """Remove a trace folder; anything else is left alone."""
     folder = Path(path)
-    if _looks_like_trace(folder):
+    if why_kept(folder) is None:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _looks_like_trace(folder: Path) -> bool:
-    if not folder.is_dir() or folder.is_symlink():
-        return False
-    names = {p.name for p in folder.iterdir()}
-    known = {META, SEGMENTS, PARQUET}
-    return not names or (bool(names & known) and all(n in known or "tmp" in n for n in names))
 
 
 def _segment_files(folder: Path) -> tuple[list[Path], list[str]]:
