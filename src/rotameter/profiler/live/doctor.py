@@ -85,9 +85,9 @@ def _cpu_quota() -> Check:
     return "no quota and no affinity: all cores of the machine are ours", None
 
 
-def _no_probe(enable: str | None) -> Callable[[], Check]:
+def _no_probe(enable: str | None = None, more: str = "") -> Callable[[], Check]:
     """Say no whatever the machine has: nothing of ours measures this while a program runs."""
-    return lambda: ("no probe of rotameter measures this yet", enable)
+    return lambda: (f"no probe of rotameter measures this yet{more}", enable)
 
 
 def _local_folder() -> Check:
@@ -116,14 +116,14 @@ _CHECKS: tuple[tuple[str, Callable[[], Check]], ...] = (
     (
         "GPU use",
         _no_probe(
-            "record with the PyTorch profiler or Nsight Systems, and give rotameter that file"
+            "record with the PyTorch profiler or Nsight Systems; rotameter reads their files"
         ),
     ),
     ("energy", _no_probe("where Slurm accounts for energy, `rotameter collect slurm` reads it")),
-    ("hardware counters", _no_probe(None)),
+    ("hardware counters", _no_probe()),
     (
         "time that the interpreter lock was held",
-        _no_probe("without it, RM110 judges contention by CPU time against wall time"),
+        _no_probe(more="; contention is judged by CPU time against wall time"),
     ),
     ("records on a local disk", _local_folder),
     ("forked children", _fork),
