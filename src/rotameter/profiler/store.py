@@ -41,6 +41,7 @@ from rotameter.profiler.assemble import assemble, conform, frames_to_tables
 from rotameter.profiler.folder import META, read_meta, update_meta, write_meta
 from rotameter.profiler.live.segment import SegmentRead, read_segment
 from rotameter.profiler.meta import merge_segment_metas
+from rotameter.profiler.parquet_words import why_unreadable
 from rotameter.profiler.replaceable import why_kept
 from rotameter.profiler.schema import SCHEMA_VERSION, TABLES
 from rotameter.profiler.trace import Trace
@@ -386,7 +387,7 @@ def _read_tables(folder: Path, rows: dict[str, Any]) -> tuple[dict[str, pa.Table
             try:
                 tables[name] = _from_stored(_known_columns(pq.read_table(file), name), name)
             except (pa.ArrowException, OSError, ValueError) as error:
-                why = f"cannot be read ({' '.join(str(error).split())[:120]})"
+                why = why_unreadable(file, error)
         elif rows.get(name):
             why = f"is missing (it had {rows[name]:,} rows)"
         if why and name == "tasks":
@@ -395,7 +396,7 @@ def _read_tables(folder: Path, rows: dict[str, Any]) -> tuple[dict[str, pa.Table
                 hint="restore the file from a copy; the other tables alone tell nothing of a run",
             )
         if why:
-            words.append(f"table {name} {why} and is left out")
+            words.append(f"table {name} {why}; it is left out")
     return tables, words
 
 
@@ -404,5 +405,5 @@ def _known_columns(table: pa.Table, name: str) -> pa.Table:
     known = {column for column, _ in TABLES[name]}
     durations = {f"{column[:-2]}_ns" for column in known if column.endswith("_s")}
     if not set(table.column_names) & (known | durations):
-        raise ValueError(f"it has no column of the table {name}")
+        raise ValueError(f"no column of the table {name} is in it")
     return table

@@ -115,9 +115,7 @@ _CHECKS: tuple[tuple[str, Callable[[], Check]], ...] = (
     ("container's CPU quota", _cpu_quota),
     (
         "GPU use",
-        _no_probe(
-            "record with the PyTorch profiler or Nsight Systems; rotameter reads their files"
-        ),
+        _no_probe("record with the PyTorch profiler or Nsight Systems, whose files are read"),
     ),
     ("energy", _no_probe("where Slurm accounts for energy, `rotameter collect slurm` reads it")),
     ("hardware counters", _no_probe()),
