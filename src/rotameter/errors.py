@@ -50,7 +50,6 @@ __all__ = [
     "UnknownPlugin",
     "UsageError",
     "WouldOverwrite",
-    "no_folder",
 ]
 
 

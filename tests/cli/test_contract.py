@@ -226,3 +226,24 @@ def test_help_loads_nothing_heavy() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "Example" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["diagnose", "report"])
+@pytest.mark.parametrize("option", ["--storage", "--knobs"])
+@pytest.mark.parametrize("path", ["nothing-here", "empty", "foreign.pdf", "dir"])
+def test_a_bad_file_of_an_option_is_one_error_one_hint(
+    command: str,
+    option: str,
+    path: str,
+    trace: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _bad_inputs(tmp_path)
+    where = ["-o", "out"] if command == "report" else []
+    assert _main([command, str(trace), *where, option, path]) in (2, 4)
+    out, err = capsys.readouterr()
+    lines = err.strip().splitlines()
+    assert out == "" and len(lines) == 2, err
+    assert lines[0].startswith("error: ") and lines[1].startswith("hint: ")
+    assert not Path("out").exists()

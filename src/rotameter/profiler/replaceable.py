@@ -8,20 +8,35 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from rotameter.profiler.folder import META, read_meta
 from rotameter.profiler.live.segment import MAGIC
 from rotameter.profiler.schema import TABLES
 
-__all__ = ["why_kept"]
+__all__ = ["part_of_trace", "why_kept"]
 
 _META = re.compile(rf"{re.escape(META)}(\.tmp-\d+)?")
 _TABLES = re.compile(r"tables(\.tmp-(old-)?\d+)?")
 _TABLE_FILES = frozenset(f"{name}.parquet" for name in TABLES)
 _SEGMENTS = "segments"
 _SEGMENT_FILE = re.compile(r".+\.(seg|seg\.part|spool)")
+
+
+def part_of_trace(name: str) -> bool:
+    """Tell whether a file of this name, relative to its folder, is one that a trace writes.
+
+    Examples
+    --------
+    >>> part_of_trace("tables/tasks.parquet"), part_of_trace("tables/mine.csv")
+    (True, False)
+    """
+    folder, _, file = name.rpartition("/")
+    if not folder:
+        return _META.fullmatch(file) is not None
+    if folder == _SEGMENTS:
+        return _SEGMENT_FILE.fullmatch(file) is not None
+    return _TABLES.fullmatch(folder) is not None and file in _TABLE_FILES
 
 
 def why_kept(folder: Path) -> str | None:
@@ -49,22 +64,17 @@ def why_kept(folder: Path) -> str | None:
 
 
 def _stray(entry: os.DirEntry[str]) -> str | None:
-    """Name the first thing under an entry of the folder that a trace does not write."""
-    if _META.fullmatch(entry.name):
-        return None if entry.is_file(follow_symlinks=False) else entry.name
+    """Name the first thing at an entry of the folder, or in it, that a trace does not write."""
+    if entry.is_file(follow_symlinks=False):
+        return None if part_of_trace(entry.name) else entry.name
     if not entry.is_dir(follow_symlinks=False):
         return entry.name
-    if _TABLES.fullmatch(entry.name):
-        return _first_stray(entry, lambda name: name in _TABLE_FILES)
-    if entry.name == _SEGMENTS:
-        return _first_stray(entry, lambda name: _SEGMENT_FILE.fullmatch(name) is not None)
-    return entry.name
-
-
-def _first_stray(folder: os.DirEntry[str], ours: Callable[[str], bool]) -> str | None:
-    for file in sorted(os.scandir(folder.path), key=lambda e: e.name):
-        if not (file.is_file(follow_symlinks=False) and ours(file.name)):
-            return f"{folder.name}/{file.name}"
+    if entry.name != _SEGMENTS and not _TABLES.fullmatch(entry.name):
+        return entry.name
+    for file in sorted(os.scandir(entry.path), key=lambda e: e.name):
+        name = f"{entry.name}/{file.name}"
+        if not (file.is_file(follow_symlinks=False) and part_of_trace(name)):
+            return name
     return None
 
 
