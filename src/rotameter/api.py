@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rotameter.errors import RotameterError, UsageError, WouldOverwrite
+from rotameter.errors import RotameterError, UsageError, WouldOverwrite, no_folder
 from rotameter.running import Run
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def report_targets(
                 f"{target} exists", hint="choose another name, or pass --force to replace it"
             )
         if not target.parent.is_dir():
-            raise UsageError(f"no such folder: {target.parent}", hint="create it first")
+            raise no_folder(target.parent)
     return targets
 
 

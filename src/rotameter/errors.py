@@ -27,6 +27,8 @@ warns once (`TracerWarning`) and falls back.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 __all__ = [
     "AttachError",
     "BadInput",
@@ -79,6 +81,26 @@ class UsageError(RotameterError):
     """The call's arguments do not fit."""
 
     exit_code = 2
+
+
+def no_folder(folder: Path) -> UsageError:
+    """Give the error of a file that is to be written where there is no folder.
+
+    Examples
+    --------
+    >>> error = no_folder(Path("/no/such/place"))
+    >>> str(error), error.hint
+    ('no such folder: /no/such/place', 'create it first')
+    >>> error = no_folder(Path("/dev/null/reports"))
+    >>> str(error), error.hint
+    ('/dev/null is not a folder', 'choose another place')
+    """
+    for part in (folder, *folder.parents):
+        if part.is_dir():
+            break
+        if part.exists() or part.is_symlink():
+            return UsageError(f"{part} is not a folder", hint="choose another place")
+    return UsageError(f"no such folder: {folder}", hint="create it first")
 
 
 class TraceError(RotameterError):

@@ -12,11 +12,27 @@ from typing import Any
 import pytest
 
 from rotameter import __version__
-from rotameter.cli import _main
+from rotameter.cli import _main, cli
 from rotameter.profiler import store
 from rotameter.profiler.trace import Trace
 
-COMMANDS = (["report", "-o", "out.html"], ["stats"], ["diagnose"])
+GOOD = "good.rmt"
+COMMANDS: dict[str, list[str]] = {
+    "report": ["report", "{}", "-o", "out"],
+    "stats": ["stats", "{}"],
+    "diagnose": ["diagnose", "{}"],
+    "size": ["size", "{}", "-o", "out"],
+    "size, a trial": ["size", "{}", "--allocator", "default"],
+    "simulate": ["simulate", "{}", "--processors", "4", "--starts", "out"],
+    "forecast": ["forecast", "{}", "--season", "4", "--quantiles-out", "out"],
+    "compare, first": ["compare", "{}", GOOD, "-o", "out"],
+    "compare, second": ["compare", GOOD, "{}", "-o", "out"],
+    "convert to csv": ["convert", "{}", "--to", "csv"],
+    "convert to rmt": ["convert", "{}", "--to", "rmt", "-o", "out"],
+    "anonymise": ["anonymise", "{}", "out"],
+}
+NO_TRACE = {"collect", "doctor", "live", "plugins", "run"}
+"""Commands that take no trace."""
 
 
 @pytest.fixture
@@ -34,7 +50,7 @@ def trace(tmp_path: Path) -> Path:
         }
         for i in range(8)
     ]
-    return Trace.from_tables({"tasks": rows}, {"run": {"status": "ok"}}).save(tmp_path / "run.rmt")
+    return Trace.from_tables({"tasks": rows}, {"run": {"status": "ok"}}).save(tmp_path / GOOD)
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +67,10 @@ def _bad_inputs(place: Path) -> dict[str, tuple[str, int]]:
     torn = store.create(place / "torn.rmt")
     (torn / "meta.json").write_text("{")
     (torn / "segments" / "a.seg").write_bytes(b"RMT")
+    cut = Trace.from_tables({"tasks": [{"task_id": "a", "group": "g"}]}).save(place / "cut.rmt")
+    table = cut / "tables" / "tasks.parquet"
+    table.write_bytes(table.read_bytes()[:-20])
+    (place / "cut.parquet").write_bytes(table.read_bytes())
     return {
         "missing": ("nothing-here.rmt", 1),
         "empty file": ("empty", 4),
@@ -59,19 +79,28 @@ def _bad_inputs(place: Path) -> dict[str, tuple[str, int]]:
         "no records": ("void.rmt", 4),
         "newer schema": ("newer.rmt", 4),
         "torn to nothing": ("torn.rmt", 4),
+        "truncated table": ("cut.rmt", 4),
+        "truncated file": ("cut.parquet", 4),
     }
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
+def test_every_command_that_takes_a_trace_is_given_bad_ones() -> None:
+    assert {words[0] for words in COMMANDS.values()} == set(cli.commands) - NO_TRACE
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_bad_input_is_one_error_one_hint(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for label, (path, code) in _bad_inputs(tmp_path).items():
-        got = _main([command[0], path, *command[1:]])
+        got = _main([word.format(path) for word in COMMANDS[command]])
         out, err = capsys.readouterr()
         lines = err.strip().splitlines()
         assert got == code, (label, err)
         assert out == "", label
+        assert len(lines) == 2, (label, err)
+        assert Path(path).stem in err, (label, err)
+        assert not Path("out").exists(), label
         assert lines[-2].startswith("error: "), (label, err)
         assert lines[-1].startswith("hint: "), (label, err)
         assert "Traceback" not in err
@@ -115,7 +144,7 @@ def test_report_never_overwrites_without_force(
     assert _main(["report", str(trace), "-o", "out.html", "--force"]) == 0
     assert _main(["report", str(trace), "-o", "no/such/dir/out.html"]) == 2
     assert _main(["report", str(trace)]) == 0
-    assert Path("run.html").exists()
+    assert Path("good.html").exists()
 
 
 def test_torn_input_is_used_with_a_warning_and_refused_when_strict(
@@ -197,3 +226,24 @@ def test_help_loads_nothing_heavy() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "Example" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["diagnose", "report"])
+@pytest.mark.parametrize("option", ["--storage", "--knobs"])
+@pytest.mark.parametrize("path", ["nothing-here", "empty", "foreign.pdf", "dir"])
+def test_a_bad_file_of_an_option_is_one_error_one_hint(
+    command: str,
+    option: str,
+    path: str,
+    trace: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _bad_inputs(tmp_path)
+    where = ["-o", "out"] if command == "report" else []
+    assert _main([command, str(trace), *where, option, path]) in (2, 4)
+    out, err = capsys.readouterr()
+    lines = err.strip().splitlines()
+    assert out == "" and len(lines) == 2, err
+    assert lines[0].startswith("error: ") and lines[1].startswith("hint: ")
+    assert not Path("out").exists()

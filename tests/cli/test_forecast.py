@@ -17,7 +17,14 @@ from tests.support.arrivals import daily
 from rotameter import api
 from rotameter.adapters.series_csv import read_series
 from rotameter.cli.forecast import forecast
-from rotameter.errors import BadInput, PolicyError, UnknownPlugin, UsageError, WouldOverwrite
+from rotameter.errors import (
+    BadInput,
+    PolicyError,
+    TraceNotFound,
+    UnknownPlugin,
+    UsageError,
+    WouldOverwrite,
+)
 
 COLUMNS = ["origin", "step", "q0.05", "q0.1", "q0.2", "q0.3", "q0.4", "q0.5", "q0.6", "q0.7",
            "q0.8", "q0.9", "q0.95"]  # fmt: skip
@@ -153,7 +160,7 @@ def test_nothing_usable(tmp_path: Path, text: str, error: type[Exception]) -> No
 
 def test_refusals(tmp_path: Path) -> None:
     path = written(tmp_path, daily(50))
-    with pytest.raises(BadInput):
+    with pytest.raises(TraceNotFound):
         call(str(tmp_path / "none.csv"))
     with pytest.raises(BadInput):
         call(str(tmp_path))

@@ -391,7 +391,7 @@ def test_what_is_no_amount_is_refused(amount: Any) -> None:
 
 def test_what_cannot_be_done_is_said_at_once(start: Any, tmp_path: Path) -> None:
     cluster, client = start(workers=1, threads=2)
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="no such folder"):
         rm.dask.allocate(client, state=tmp_path / "none" / "learnt.json")
 
     async def run() -> None:

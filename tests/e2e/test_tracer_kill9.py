@@ -1,4 +1,4 @@
-"""A process killed at any moment leaves a segment that opens and lacks at most half a second."""
+"""A process killed at any moment leaves a trace that opens and lacks at most half a second."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import os
 import random
 import signal
 import time
+import warnings
 
 import pytest
 
+from rotameter.errors import EmptyTrace, TraceWarning
+from rotameter.profiler import store
 from rotameter.profiler.live import process
 from rotameter.profiler.live.segment import read_segment
+from rotameter.profiler.schema import TABLES
 
 pytestmark = pytest.mark.e2e
 KILLS = 50
@@ -46,6 +50,7 @@ def _child(folder):
 @pytest.mark.timeout(90)
 def test_fifty_kills(tmp_path):
     rng = random.Random(9)
+    opened = 0
     for round_ in range(KILLS // AT_ONCE):
         folder = tmp_path / f"{round_}.rmt"
         alive = [_child(folder) for _ in range(AT_ONCE)]
@@ -66,6 +71,29 @@ def test_fifty_kills(tmp_path):
             rows = [at for f in read.frames if f.table == "samples" for at in f.values[0]]
             assert read.records >= len(rows)
             _check_loss(read, rows, deaths[pid], path)
+        opened += _check_folder(folder, [read_segment(p.read_bytes()) for p in segments])
+    assert opened >= KILLS // AT_ONCE - 1
+
+
+def _check_folder(folder, reads):
+    """The folder opens, says how many records it holds, and warns of each torn end."""
+    frames = [f for read in reads for f in read.frames]
+    records = sum(len(f.values[0]) for f in frames if f.table in TABLES)
+    torn = sum(bool(read.torn_bytes) for read in reads)
+    rows = sum(len(f.values[0]) for f in frames if f.table == "samples")
+    if not rows:
+        with pytest.raises(EmptyTrace):  # all were killed before their first flush
+            store.open_trace(folder)
+        return False
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trace = store.open_trace(folder)
+    assert trace.table("samples").num_rows == rows
+    assert trace.meta["records"] == records
+    assert trace.meta["segments"] == AT_ONCE
+    assert sum("torn end" in word for word in trace.warnings) == torn
+    assert bool([w for w in caught if issubclass(w.category, TraceWarning)]) == bool(trace.warnings)
+    return True
 
 
 def _check_loss(read, rows, death_ns, path):

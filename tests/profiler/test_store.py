@@ -61,6 +61,71 @@ def test_create_never_replaces_without_force(folder: Path, tmp_path: Path) -> No
     assert (foreign / "thesis.tex").exists()
 
 
+@pytest.mark.parametrize(
+    "precious",
+    [
+        "tables/x.csv",
+        "segments/genome.seg",
+        "segments/photo.jpg",
+        "tables/tasks.parquet",
+        "tables/deeper/x",
+        "tmp",
+        "my-tmp-notes.txt",
+        "tables.tmp-notes/x",
+        "meta.json",
+        "meta.json.tmp-mine",
+    ],
+)
+def test_force_keeps_a_folder_that_only_has_names_of_a_trace(tmp_path: Path, precious: str) -> None:
+    mine = tmp_path / "mydata"
+    file = mine / precious
+    file.parent.mkdir(parents=True)
+    file.write_text('{"schema": "mine"}')
+    with pytest.raises(WouldOverwrite):
+        store.create(mine, force=True)
+    store.remove(mine)
+    assert file.read_text() == '{"schema": "mine"}'
+
+
+@pytest.mark.parametrize(
+    "precious", ["report.html", "tables/mine.csv", "segments/a.txt", "tables.tmp-x/a"]
+)
+def test_force_keeps_a_trace_with_a_file_of_the_user(folder: Path, precious: str) -> None:
+    file = folder / precious
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("mine")
+    with pytest.raises(WouldOverwrite, match=precious.partition("/")[0]):
+        store.create(folder, force=True)
+    assert file.read_text() == "mine"
+    file.unlink()
+
+
+def test_force_keeps_a_trace_that_holds_a_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "tables").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WouldOverwrite, match="tables"):
+        store.create(folder, force=True)
+
+
+def test_force_replaces_any_state_of_a_trace(folder: Path) -> None:
+    _segment(folder, "client-h-1-0.seg", _tasks({"task_id": "a"}))
+    (folder / "segments" / "worker-h-2-0.spool").write_text("{}")
+    (folder / "segments" / "worker-h-3-0.seg.part").write_text("")
+    (folder / "segments" / "worker-h-4-0.seg").write_bytes(b"")
+    (folder / "meta.json.tmp-12").write_text("{")
+    for name in ("tables.tmp-12", "tables.tmp-old-12"):
+        (folder / name).mkdir()
+        (folder / name / "tasks.parquet").write_text("")
+    (folder / "meta.json").write_text("{")  # torn: the segments tell what it is
+    store.create(folder, force=True)
+    assert sorted(p.name for p in folder.iterdir()) == ["meta.json", "segments"]
+    store.compact(folder)
+    store.create(folder, force=True)
+    folder.joinpath("meta.json").unlink()
+    folder.joinpath("segments").rmdir()
+    store.create(folder, force=True)  # an empty folder
+
+
 def test_force_follows_no_link(tmp_path: Path) -> None:
     target = store.create(tmp_path / "real.rmt")
     link = tmp_path / "link.rmt"

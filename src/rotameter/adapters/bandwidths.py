@@ -116,7 +116,9 @@ def read_bandwidths(path: str | Path) -> BandwidthTable:
         text = path.read_text(encoding="utf-8-sig", errors="replace").replace("\0", "")
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise BadInput(f"cannot read the bandwidth table {path}: {reason}") from error
+        raise BadInput(
+            f"cannot read the bandwidth table {path}: {reason}", hint="check the path"
+        ) from error
     first = text.split("\n", 1)[0]
     separator = max(",;\t", key=first.count)
     reader = csv.DictReader(text.splitlines(), delimiter=separator)

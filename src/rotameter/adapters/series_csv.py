@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from rotameter.errors import BadInput, UsageError
+from rotameter.errors import BadInput, TraceNotFound, UsageError
 
 if TYPE_CHECKING:
     from rotameter.forecasting.arrivals.forecasts import Forecasts
@@ -81,6 +81,8 @@ def _open(path: Path) -> TextIO:
         if packed:
             return gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
         return path.open(encoding="utf-8-sig", errors="replace", newline="")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise TraceNotFound(f"no such file: {path}", hint="check the path") from error
     except OSError as error:
         raise BadInput(
             f"cannot read {path}: {error.strerror or error}", hint="check the path"
@@ -161,8 +163,10 @@ def read_series(path: str | Path, column: str | None = None, time: str | None = 
 
     Raises
     ------
+    TraceNotFound
+        If there is no such file.
     BadInput
-        If there is no such file, or no number in the column.
+        If it cannot be read, or there is no number in the column.
     UsageError
         If there is no such column.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rotameter.cli._common import Given, echo_json, input_options, load, short_name
-from rotameter.errors import UsageError, WouldOverwrite
+from rotameter.errors import UsageError, WouldOverwrite, no_folder
 
 if TYPE_CHECKING:
     from rotameter.profiler.scaling import Scaling
@@ -129,8 +129,10 @@ def _page(output: str, force: bool) -> Path:
         If there is a file already, or no folder for it.
     """
     page = Path(output).expanduser()
-    if page.is_dir() or not page.parent.is_dir():
-        raise UsageError(f"{page} is no place for a file", hint="name a file in a folder")
+    if page.is_dir():
+        raise UsageError(f"{page} is a folder", hint="name a file in it")
+    if not page.parent.is_dir():
+        raise no_folder(page.parent)
     if page.exists() and not force:
         raise WouldOverwrite(f"{page} exists", hint="pass --force to replace it")
     return page

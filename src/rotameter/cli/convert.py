@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rotameter.cli._common import Given, input_options, load
-from rotameter.errors import TraceWarning, UnknownPlugin, UsageError, WouldOverwrite
+from rotameter.errors import TraceWarning, UnknownPlugin, UsageError, WouldOverwrite, no_folder
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -76,9 +76,16 @@ def format_for(output: str | None) -> str:
     return _SUFFIXES[suffix]
 
 
-def refuse_existing(output: str | None, *, force: bool) -> None:
-    """Raise where the output is there and ``--force`` is not given."""
-    if output in (None, "-") or force:
+def refuse_existing(output: str | None, *, force: bool, file: bool = False) -> None:
+    """Raise where the output is there without ``--force``, or where a file has no place."""
+    if output in (None, "-"):
+        return
+    place = Path(str(output))
+    if file and place.is_dir():
+        raise UsageError(f"{output} is a folder", hint="name a file in it")
+    if file and not place.parent.is_dir():
+        raise no_folder(place.parent)
+    if force:
         return
     if Path(str(output)).exists() or Path(str(output)).is_symlink():
         raise WouldOverwrite(

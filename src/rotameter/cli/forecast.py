@@ -70,7 +70,7 @@ def forecast(
     from rotameter.cli.convert import refuse_existing
 
     levels = None if quantiles is None else _levels(quantiles)
-    refuse_existing(quantiles_out, force=force)
+    refuse_existing(quantiles_out, force=force, file=True)
     read = api.read_series(series, column=column, time=time)
     for word in read.warnings:
         click.echo(f"warning: {word}", err=True)

@@ -6,6 +6,7 @@ that is killed still leaves a trace whose facts say so.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
@@ -75,18 +76,31 @@ def _check(plan: Launch) -> None:
 
 
 def _with_preload(key: str, variable: str) -> str:
-    """Give the site's own preloads, with ours behind; the variable alone would replace them."""
+    """Give the site's own preloads, with ours behind; the variable alone would replace them.
+
+    Whatever is wrong with Dask or its configuration is the program's affair, if it uses Dask.
+    """
     ours = str(Path(__file__).parent.parent / "adapters" / "dask" / "preload_client.py")
-    existing: Any = []
-    with contextlib.suppress(ImportError):
+    existing: Any = None
+    with contextlib.suppress(Exception, SystemExit):
         import dask
 
         existing = dask.config.get(key, [])
-    raw = os.environ.get(variable)
-    if raw and not existing:
-        existing = raw
-    existing = [existing] if isinstance(existing, str) else list(existing or [])
-    return json.dumps([*existing, ours])
+    return json.dumps([*(_words(existing) or _words(_literal(os.environ.get(variable)))), ours])
+
+
+def _literal(text: str | None) -> Any:
+    """Read a variable as Dask would: a Python literal, else the text itself."""
+    with contextlib.suppress(Exception):
+        return ast.literal_eval(text or "[]")
+    return text
+
+
+def _words(value: Any) -> list[str]:
+    """Give a preload list as a list, whatever a site wrote; what is no text cannot be loaded."""
+    if isinstance(value, str):
+        return [value]
+    return [w for w in value if isinstance(w, str)] if isinstance(value, (list, tuple)) else []
 
 
 def _environment(plan: Launch, folder: Path) -> dict[str, str]:
@@ -194,18 +208,18 @@ def launch(plan: Launch) -> int:
     _check(plan)
     if not plan.output:
         raise UsageError("the name of the trace is empty", hint="-o run.rmt")
+    started_ns = time.time_ns()
+    facts = run_facts()
+    facts["command"] = redact_command([plan.target, *plan.args])
+    run = {"status": "running", "started_ns": started_ns}
     try:
         folder = store.create(Path(plan.output).expanduser().absolute(), force=plan.force)
+        store.update_meta(folder, run=run, engine="python", **facts)
     except OSError as error:
         raise RotameterError(
             f"cannot write {plan.output}: {error.strerror or error}",
             hint="choose another place with -o",
         ) from error
-    started_ns = time.time_ns()
-    facts = run_facts()
-    facts["command"] = redact_command([plan.target, *plan.args])
-    run = {"status": "running", "started_ns": started_ns}
-    store.update_meta(folder, run=run, engine="python", **facts)
     try:
         child = subprocess.Popen(plan.argv, env=_environment(plan, folder))
     except OSError as error:

@@ -104,7 +104,7 @@ def simulate(
     from rotameter.cli.simulate_text import simulation_text
 
     for path in (starts, output):
-        refuse_existing(path, force=force)
+        refuse_existing(path, force=force, file=path == starts)
     asked = _settings(settings)
     wait_limit_s = None if wait_limit is None else _seconds(wait_limit)
     machine = _machine(processors, node_cores, node_memory, node_gpus, exclusive=exclusive)

@@ -126,7 +126,7 @@ def size(
     _refuse_mixed(context, names, target, wanted, as_json=as_json)
     asked = Asked(_share(max_kill, "--max-kill"), _share(headroom, "--headroom"), limits)
     nodes = nodes_of(packed, slots, wanted) if names else None
-    refuse_existing(output, force=force)
+    refuse_existing(output, force=force, file=True)
     told = "all" not in resources
     together = together or target not in (None, "json")
     _refuse_twice(trace if together else ())

@@ -41,6 +41,8 @@ from rotameter.profiler.assemble import assemble, conform, frames_to_tables
 from rotameter.profiler.folder import META, read_meta, update_meta, write_meta
 from rotameter.profiler.live.segment import SegmentRead, read_segment
 from rotameter.profiler.meta import merge_segment_metas
+from rotameter.profiler.parquet_words import why_unreadable
+from rotameter.profiler.replaceable import why_kept
 from rotameter.profiler.schema import SCHEMA_VERSION, TABLES
 from rotameter.profiler.trace import Trace
 from rotameter.units import many
@@ -67,7 +69,7 @@ def create(path: str | Path, *, force: bool = False) -> Path:
     Raises
     ------
     WouldOverwrite
-        If the path exists, ``force`` is not given, or it is something else than a trace.
+        If the path exists, ``force`` is not given, or it is or holds something else than a trace.
     """
     folder = Path(path)
     if folder.exists() or folder.is_symlink():
@@ -75,9 +77,10 @@ def create(path: str | Path, *, force: bool = False) -> Path:
             raise WouldOverwrite(
                 f"{folder} exists", hint="choose another name, or pass --force to replace it"
             )
-        if not _looks_like_trace(folder):
+        why = why_kept(folder)
+        if why is not None:
             raise WouldOverwrite(
-                f"{folder} exists and is not a trace: not replaced",
+                f"{folder} exists and {why}: not replaced",
                 hint="choose another name for the trace",
             )
         shutil.rmtree(folder)
@@ -90,16 +93,8 @@ def create(path: str | Path, *, force: bool = False) -> Path:
 def remove(path: str | Path) -> None:
     """Remove a trace folder; anything else is left alone."""
     folder = Path(path)
-    if _looks_like_trace(folder):
+    if why_kept(folder) is None:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _looks_like_trace(folder: Path) -> bool:
-    if not folder.is_dir() or folder.is_symlink():
-        return False
-    names = {p.name for p in folder.iterdir()}
-    known = {META, SEGMENTS, PARQUET}
-    return not names or (bool(names & known) and all(n in known or "tmp" in n for n in names))
 
 
 def _segment_files(folder: Path) -> tuple[list[Path], list[str]]:
@@ -392,7 +387,7 @@ def _read_tables(folder: Path, rows: dict[str, Any]) -> tuple[dict[str, pa.Table
             try:
                 tables[name] = _from_stored(_known_columns(pq.read_table(file), name), name)
             except (pa.ArrowException, OSError, ValueError) as error:
-                why = f"cannot be read ({' '.join(str(error).split())[:120]})"
+                why = why_unreadable(file, error)
         elif rows.get(name):
             why = f"is missing (it had {rows[name]:,} rows)"
         if why and name == "tasks":
@@ -401,7 +396,7 @@ def _read_tables(folder: Path, rows: dict[str, Any]) -> tuple[dict[str, pa.Table
                 hint="restore the file from a copy; the other tables alone tell nothing of a run",
             )
         if why:
-            words.append(f"table {name} {why} and is left out")
+            words.append(f"table {name} {why}; it is left out")
     return tables, words
 
 
@@ -410,5 +405,5 @@ def _known_columns(table: pa.Table, name: str) -> pa.Table:
     known = {column for column, _ in TABLES[name]}
     durations = {f"{column[:-2]}_ns" for column in known if column.endswith("_s")}
     if not set(table.column_names) & (known | durations):
-        raise ValueError(f"it has no column of the table {name}")
+        raise ValueError(f"no column of the table {name} is in it")
     return table

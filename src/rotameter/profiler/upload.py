@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import fsspec
+
+from rotameter.profiler.folder import META
+from rotameter.profiler.live.faults import warn_once
+from rotameter.profiler.replaceable import part_of_trace
 
 __all__ = ["upload"]
 
@@ -19,7 +25,7 @@ def upload(folder: Path, url: str, *, force: bool = False) -> str:
     url : str
         An fsspec URL of the target folder.
     force : bool
-        Replace what is there.
+        Replace a trace that is there. What holds anything else is kept all the same.
 
     Returns
     -------
@@ -36,13 +42,16 @@ def upload(folder: Path, url: str, *, force: bool = False) -> str:
     'memory:///bucket/run.rmt'
     """
     fs, target = fsspec.core.url_to_fs(url)
+    replace = force and _is_trace(fs, target)
     number, free = 2, target
-    while fs.exists(free) and not force:
+    while fs.exists(free) and not replace:
         stem, dot, suffix = target.rpartition(".")
         free = f"{stem or suffix}-{number}{dot}{suffix if stem else ''}"
         number += 1
-    if free == target and fs.exists(target):
+    if replace and fs.exists(target):
         fs.rm(target, recursive=True)
+    elif force and free != target:
+        warn_once(f"{target} holds more than a trace and is kept: the trace went to {free}")
     fs.makedirs(free, exist_ok=True)
     for file in sorted(p for p in folder.rglob("*") if p.is_file()):
         remote = f"{free}/{file.relative_to(folder).as_posix()}"
@@ -50,3 +59,19 @@ def upload(folder: Path, url: str, *, force: bool = False) -> str:
         fs.put_file(str(file), remote)
     written: str = fs.unstrip_protocol(free)
     return written
+
+
+def _is_trace(fs: Any, target: str) -> bool:
+    """Tell whether there is a trace at a place, and nothing but a trace; or nothing at all."""
+    if not fs.exists(target):
+        return True
+    if not fs.isdir(target):
+        return False
+    names = [str(path)[len(target.rstrip("/")) + 1 :] for path in fs.find(target)]
+    if not all(part_of_trace(name) for name in names) or META not in names:
+        return False
+    try:
+        meta = json.loads(fs.cat_file(f"{target.rstrip('/')}/{META}"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(meta, dict) and type(meta.get("schema")) is int

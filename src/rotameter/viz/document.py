@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["findings_document"]
 
 TEXT_LIMIT = 4_000
-_DROPPED = "records were dropped because a buffer was full; sums are low by them."
+_DROPPED = (
+    "records were dropped: they could not be written in time, or at all; sums are low by them."
+)
 _UTC_FROM_NS = 10**17  # 1973: anything before is not a time since the epoch
 
 

@@ -86,3 +86,33 @@ def test_files_of_the_long_dead_are_removed(tmp_path):
         os.utime(tmp_path / name, (time.time() - 7200,) * 2)
     assert slots.remove_dead(str(tmp_path)) == 1
     assert sorted(os.listdir(tmp_path)) == sorted([f"{os.getpid()}-bb.slots", "odd"])
+
+
+def test_the_folder_is_this_users_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(slots.tempfile, "gettempdir", lambda: str(tmp_path))
+    place = slots.folder()
+    assert os.stat(place).st_mode & 0o777 == 0o700
+    os.chmod(place, 0o777)
+    assert slots.folder() == place and os.stat(place).st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("how", ["another user", "link", "file"])
+def test_a_folder_that_is_not_this_users_is_refused(tmp_path, monkeypatch, how):
+    monkeypatch.setattr(slots.tempfile, "gettempdir", lambda: str(tmp_path))
+    place = slots.folder()
+    if how == "another user":
+        uid = os.getuid()
+        monkeypatch.setattr(
+            slots.os,
+            "lstat",
+            lambda _: os.stat_result((0o40700,) + (0,) * 3 + (uid + 1,) + (0,) * 5),
+        )
+    else:
+        os.rmdir(place)
+        (tmp_path / "elsewhere").mkdir()
+        if how == "link":
+            os.symlink(tmp_path / "elsewhere", place)
+        else:
+            open(place, "w").close()
+    with pytest.raises(OSError):
+        slots.folder()

@@ -112,5 +112,5 @@ def test_writing_a_file(tmp_path: Path) -> None:
     assert target.read_bytes() == first and [p.name for p in tmp_path.iterdir()] == ["t.csv"]
     with pytest.raises(UsageError, match="no table"):
         Exporter().write(trace, str(target), table="nothing")
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="no such folder"):
         Exporter().write(trace, str(tmp_path / "no" / "t.csv"))

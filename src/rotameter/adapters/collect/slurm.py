@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rotameter.errors import RotameterError, TraceNotFound, UsageError, WouldOverwrite
+from rotameter.errors import RotameterError, TraceNotFound, UsageError, WouldOverwrite, no_folder
 
 if TYPE_CHECKING:
     from rotameter.profiler.trace import Trace
@@ -191,7 +191,7 @@ def collect(query: Query, out: Path, *, force: bool = False) -> int:
     if out.exists() and not force:
         raise WouldOverwrite(f"{out} exists", hint="--force overwrites it")
     if not out.parent.is_dir():
-        raise UsageError(f"no such folder: {out.parent}", hint="create it first")
+        raise no_folder(out.parent)
     text = _fetch(query)
     lines = text.count(b"\n") - 1
     if lines < 1:

@@ -15,7 +15,7 @@ from rotameter.adapters.dask import _compat
 from rotameter.adapters.dask.gate import Gate
 from rotameter.adapters.dask.gate_state import read_state, write_state
 from rotameter.adapters.dask.gate_worker import TOPIC, GateWorker
-from rotameter.errors import AttachError, TracerWarning, UsageError
+from rotameter.errors import AttachError, TracerWarning, UsageError, no_folder
 from rotameter.profiler.live.faults import warn_once
 from rotameter.profiler.live.redact import first_line
 from rotameter.units import bare_number, parse_bytes
@@ -260,9 +260,7 @@ def allocate(
             hint="use a second, synchronous Client of the same scheduler",
         )
     if state is not None and not Path(state).absolute().parent.is_dir():
-        raise UsageError(
-            f"state: there is no folder {Path(state).absolute().parent}", hint="make it first"
-        )
+        raise no_folder(Path(state).absolute().parent)
     if dask.config.get("distributed.scheduler.no-workers-timeout"):
         warnings.warn(
             "tasks that wait for memory count as waiting for a worker: those that wait longer than "

@@ -16,6 +16,7 @@ import contextlib
 import errno
 import mmap
 import os
+import stat
 import struct
 import tempfile
 import time
@@ -71,10 +72,21 @@ class SlotRead(NamedTuple):
 
 
 def folder() -> str:
-    """Give this user's folder for slot files, made if need be (mode 0700)."""
+    """Give this user's folder for slot files, made if need be (mode 0700).
+
+    Raises
+    ------
+    OSError
+        If it cannot be made, or what has its name is no folder of this user's.
+    """
     uid = os.getuid() if hasattr(os, "getuid") else 0
     path = os.path.join(tempfile.gettempdir(), f"rotameter-slots-{uid}")
     os.makedirs(path, mode=0o700, exist_ok=True)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid:
+        raise PermissionError(errno.EACCES, "not a folder of this user", path)
+    if found.st_mode & 0o077:
+        os.chmod(path, 0o700)
     return path
 
 

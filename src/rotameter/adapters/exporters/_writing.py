@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rotameter.errors import RotameterError, UsageError
+from rotameter.errors import RotameterError, UsageError, no_folder
 from rotameter.profiler.schema import TABLES
 
 __all__ = ["Written", "known_table", "whole_file"]
@@ -73,7 +73,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     if not target.parent.is_dir():
-        raise UsageError(f"no folder {target.parent}", hint="make it first, or check the path")
+        raise no_folder(target.parent)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         yield temporary

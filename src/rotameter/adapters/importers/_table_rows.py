@@ -12,12 +12,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from rotameter.adapters.importers._table_ends import OPEN_END, Fed, is_cut, may_be_cut
 from rotameter.errors import BadInput
+from rotameter.profiler.parquet_words import why_unreadable
 
 if TYPE_CHECKING:
     from rotameter.adapters.importers.inputs import InputFile
@@ -405,9 +407,8 @@ def parquet(file: InputFile) -> Iterator[Chunk]:
                 number += len(table)
                 yield Chunk(lines, {n: _plain_array(table[n]) for n in table.column_names})
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:
-        raise BadInput(
-            f"{file.name} cannot be read as Parquet: {str(error)[:200]}", hint="copy it again"
-        ) from None
+        held = Path(file.path) if file.path is not None else file.read_bytes()
+        raise BadInput(f"{file.name} {why_unreadable(held, error)}", hint="copy it again") from None
 
 
 def _plain_array(column: pa.ChunkedArray) -> pa.Array:

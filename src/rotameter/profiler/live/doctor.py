@@ -1,9 +1,11 @@
-"""What can be measured here, what cannot and why, and what would enable it."""
+"""What can be measured here, what cannot and why, and what would enable it.
+
+A check says yes only to what a probe or a sampler of the tracer records; that the machine could
+tell is not enough.
+"""
 
 from __future__ import annotations
 
-import glob
-import importlib.util
 import os
 import platform
 import sys
@@ -83,36 +85,9 @@ def _cpu_quota() -> Check:
     return "no quota and no affinity: all cores of the machine are ours", None
 
 
-def _gpu() -> Check:
-    if importlib.util.find_spec("pynvml") is None:
-        return "the NVIDIA library for Python is absent", "pip install nvidia-ml-py"
-    if not glob.glob("/dev/nvidia[0-9]*"):
-        return "no NVIDIA device", "a machine with a GPU, passed into the container"
-    return None, None
-
-
-def _energy() -> Check:
-    paths = glob.glob("/sys/class/powercap/intel-rapl*/energy_uj")
-    if not paths:
-        return "no RAPL counters", "bare metal, or a virtual machine that passes powercap through"
-    if not any(os.access(path, os.R_OK) for path in paths):
-        return "RAPL counters are readable by root only", f"chmod a+r {paths[0]}"
-    return None, None
-
-
-def _perf() -> Check:
-    text = read_proc("/proc/sys/kernel/perf_event_paranoid", 32)
-    if text is None:
-        return "no perf events", "a kernel with CONFIG_PERF_EVENTS"
-    if int(text) > 2 and hasattr(os, "geteuid") and os.geteuid() != 0:
-        return f"perf_event_paranoid is {int(text)}", "sysctl kernel.perf_event_paranoid=2"
-    return None, None
-
-
-def _gil() -> Check:
-    if importlib.util.find_spec("gilknocker") is not None:
-        return None, None
-    return "gilknocker is not installed", "pip install gilknocker"
+def _no_probe(enable: str | None = None, more: str = "") -> Callable[[], Check]:
+    """Say no whatever the machine has: nothing of ours measures this while a program runs."""
+    return lambda: (f"no probe of rotameter measures this yet{more}", enable)
 
 
 def _local_folder() -> Check:
@@ -138,10 +113,16 @@ _CHECKS: tuple[tuple[str, Callable[[], Check]], ...] = (
     ("exact peak memory", _exact_peak),
     ("container's memory limit", _memory_limit),
     ("container's CPU quota", _cpu_quota),
-    ("GPU use", _gpu),
-    ("energy", _energy),
-    ("hardware counters", _perf),
-    ("contention for the interpreter lock", _gil),
+    (
+        "GPU use",
+        _no_probe("record with the PyTorch profiler or Nsight Systems, whose files are read"),
+    ),
+    ("energy", _no_probe("where Slurm accounts for energy, `rotameter collect slurm` reads it")),
+    ("hardware counters", _no_probe()),
+    (
+        "time that the interpreter lock was held",
+        _no_probe(more="; contention is judged by CPU time against wall time"),
+    ),
     ("records on a local disk", _local_folder),
     ("forked children", _fork),
 )
