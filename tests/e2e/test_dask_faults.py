@@ -68,7 +68,11 @@ def work(client, n):
 
 
 def broken(*args, **kwargs):
+    struck.append(args)
     raise RuntimeError("planted")
+
+
+struck = []
 
 
 FAULTS = [
@@ -132,6 +136,7 @@ FAULTS = [
 )
 def test_the_result_is_the_same(client, tmp_path, monkeypatch, fault):
     number = FAULTS.index(fault) + 1
+    struck.clear()
     monkeypatch.setattr(*fault, broken)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TracerWarning)
@@ -140,14 +145,24 @@ def test_the_result_is_the_same(client, tmp_path, monkeypatch, fault):
             attachment = attach(client, str(tmp_path / "run.rmt"))
         assert work(client, number) == (sum(2 * x for x in range(100 * number, 100 * number + 20)),
                                         KeyError, 20)  # fmt: skip
+        facts = {}
         if attachment is not None:
-            attachment.finish(timeout_s=1.0)
+            facts = attachment.finish(timeout_s=1.0)
+        hits = len(struck)
         # On a busy machine the workers are not through by then; the next trace is not to meet them.
         until = time.monotonic() + 3
         while worker_core._tracers and time.monotonic() < until:
             time.sleep(0.02)
     monkeypatch.undo()
-    assert len([w for w in caught if issubclass(w.category, TracerWarning)]) <= 1
+    said = [str(w.message) for w in caught if issubclass(w.category, TracerWarning)]
+    # Where it could not be attached at all, the error names the cause; else one warning does.
+    assert len(said) == (1 if hits and attachment is not None else 0), (hits, facts, said)
+    assert all("planted" in text for text in said), said
+    if said and "errors" in facts and fault[1] != "append":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trace = open_trace(str(tmp_path / "run.rmt"))
+        assert trace.meta["faults"] == facts["errors"] > 0
     assert len(client.scheduler_info(n_workers=-1)["workers"]) == 2
     # And the next trace is whole.
     folder = tmp_path / "next.rmt"

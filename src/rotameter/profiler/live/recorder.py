@@ -131,6 +131,7 @@ class Recorder:
         self.records_dropped = 0
         self.busy_ns = 0
         self.before_flush: list[Callable[[], None]] = []
+        self.on_fault: Callable[[BaseException], None] | None = None
         self._flush_s = flush_s
         self._rows_limit = rows_limit
         self._on_error = on_error
@@ -209,9 +210,15 @@ class Recorder:
         for item in items:
             try:
                 rows.append(item if item.__class__ is tuple else render(item))
-            except Exception:
+            except Exception as error:
                 self.records_dropped += 1
+                self._tell(error)
         return rows
+
+    def _tell(self, error: BaseException) -> None:
+        if self.on_fault is not None:
+            with contextlib.suppress(Exception):
+                self.on_fault(error)
 
     def _encode_rows(self, channel: Channel, rows: list[tuple[Any, ...]]) -> None:
         if not rows:
@@ -229,8 +236,10 @@ class Recorder:
     def flush(self) -> None:
         """Encode what is buffered and append it to the sink: one append, unless it is huge."""
         for hook in self.before_flush:
-            with contextlib.suppress(Exception):
+            try:
                 hook()
+            except Exception as error:
+                self._tell(error)
         with self._lock:
             while True:
                 self._encode()
