@@ -28,7 +28,8 @@ from rotameter.adapters.dask import (
     attach as attach_module,
 )
 from rotameter.adapters.dask.attach import attach
-from rotameter.errors import AttachError, TracerWarning
+from rotameter.errors import AttachError, EmptyTrace, TracerWarning
+from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.live import recorder as recorder_module
 from rotameter.profiler.live import session as session_module
 from rotameter.profiler.store import open_trace
@@ -159,10 +160,11 @@ def test_the_result_is_the_same(client, tmp_path, monkeypatch, fault):
     assert len(said) == (1 if hits and attachment is not None else 0), (hits, facts, said)
     assert all("planted" in text for text in said), said
     if said and "errors" in facts and fault[1] != "append":
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.suppress(EmptyTrace):
             warnings.simplefilter("ignore")
             trace = open_trace(str(tmp_path / "run.rmt"))
-        assert trace.meta["faults"] == facts["errors"] > 0
+            assert trace.meta["faults"] == facts["errors"] > 0
+            assert any("planted" in note for note in diagnose(trace).notes)
     assert len(client.scheduler_info(n_workers=-1)["workers"]) == 2
     # And the next trace is whole.
     folder = tmp_path / "next.rmt"

@@ -268,7 +268,7 @@ class Attachment:
         times = "" if count == 1 else f", and {count - 1} more"
         warn_once(f"rotameter could not record all of this Dask run: {first}{times}; it runs on")
         with contextlib.suppress(Exception):
-            frames = encode_frame("meta", ("value",), [({"faults": count},)])
+            frames = encode_frame("meta", ("value",), [({"faults": count, "first_fault": first},)])
             self._inbox.receive(None, 0, origin_of("client"), 0, frames)
 
     def _release(self) -> None:

@@ -340,7 +340,8 @@ class SchedulerTracer(SchedulerPlugin):
     def _record_errors(self) -> None:
         count, first = self.tally.of(_WHO)
         if self.hub.store is not None and self.tally.count:  # no client will write it
-            self.recorder.channel("meta", ("value",)).add(({"faults": self.tally.count},))
+            facts = {"faults": self.tally.count, "first_fault": self.tally.first}
+            self.recorder.channel("meta", ("value",)).add((facts,))
         if count:
             said = f"{count} errors in the scheduler's hooks"
             emit(self.recorder, "hook_error", time.time_ns(), text=said, reason=first)

@@ -260,6 +260,7 @@ def _end_meta(session: Session) -> None:
         "overhead": {"probe_s": session.overhead_s},
         "levels": {"start": "default" if session.level0 else "time", "steps": session.guard.steps},
         "faults": session.faults.count,
+        "first_fault": session.faults.first,
     }
     session.recorder.channel("meta", ("value",)).add((facts,))
 
