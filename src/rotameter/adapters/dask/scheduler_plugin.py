@@ -299,6 +299,7 @@ class SchedulerTracer(SchedulerPlugin):
             answer = answers.get(worker)
             if not isinstance(answer, dict) or "batches" not in answer:
                 facts["missing"].append(f"{worker} did not answer")
+                guarded(self.deaths.unheard, self._failed)(worker)
                 continue
             facts["workers"] += 1
             self.tally.word(worker, answer.get("errors", 0), answer.get("first_error"))
@@ -476,12 +477,9 @@ class SchedulerTracer(SchedulerPlugin):
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """Note a worker's end; its attempts were settled by the event that came before."""
-        if self._closed:
-            return
-        try:
-            self.events.worker_ended(worker, str(kwargs.get("stimulus_id") or "removed-"))
-        except Exception as error:
-            self._failed(error)
+        if not self._closed:
+            why = str(kwargs.get("stimulus_id") or "removed-")
+            guarded(self.events.worker_ended, self._failed)(worker, why)
 
     def restart(self, scheduler: Any) -> None:
         """Note that the user restarts the cluster: all tasks are gone, without a transition."""

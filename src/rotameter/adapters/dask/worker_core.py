@@ -223,6 +223,7 @@ class Core:
 
     def __init__(self, worker: Any, config: Mapping[str, Any]) -> None:
         self.closed = False
+        self.keep_slots = False  # where the event loop ends, rows may not arrive
         self.slots: slots.SlotFile | None = None
         self._undo: list[Callable[[], None]] = []
         self._lock_fd = -1
@@ -341,7 +342,7 @@ class Core:
             guarded(close, self.failed)()
         self.link.workers.clear()  # nothing may follow into a later trace
         if self.slots is not None:
-            self.slots.close(remove=True)
+            self.slots.close(remove=not self.keep_slots)
 
     def used(self, running: Any) -> None:
         """Remember the counters of the calling thread, to close them when the trace ends."""

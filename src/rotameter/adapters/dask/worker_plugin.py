@@ -160,6 +160,8 @@ class WorkerTracer(Attempts, WorkerPlugin):
         """Stop tracing and leave the worker as it was."""
         if getattr(worker.status, "name", "") == "closing" and _loop_ends():
             # A worker without a nanny that gets a signal: its stream is broken already.
+            with contextlib.suppress(AttributeError):  # it could not be traced
+                self.core.keep_slots = bool(self._open)
             said = {"worker": worker.address, "closing": True, "word": True, "reason": "signal-"}
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_WORD_TIMEOUT_S):

@@ -241,10 +241,13 @@ def _lost(seen: View, workers: Mask) -> dict[str, float]:
 def _killed(seen: View) -> dict[int, float]:
     """Give when workers were killed for memory, by code: workers_died tells of these."""
     codes = {name: code for code, name in enumerate(seen.workers)}
+    deaths = [death for death in collect(seen) if death.of_memory]
+    if not any(death.executing for death in deaths):
+        return {}  # No work was lost with them, so that nothing else tells of the pauses.
     return {
         codes[death.worker]: death.at_s
-        for death in collect(seen)
-        if death.of_memory and death.at_s is not None and death.worker in codes
+        for death in deaths
+        if death.at_s is not None and death.worker in codes
     }
 
 
