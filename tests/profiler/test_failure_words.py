@@ -70,4 +70,4 @@ def test_tasks_that_never_started_count_too() -> None:
     event = {"kind": "graph_submitted", "at_ns": S, "count": 57}
     meta = {"engine": "dask", "run": {"status": "failed"}}
     sentence = diagnose(Trace.from_tables({"tasks": rows, "events": [event]}, meta)).sentence
-    assert "1 task of 57 failed: `bad` raised KeyError" in sentence
+    assert "1 task of 57 failed: `g` raised KeyError" in sentence

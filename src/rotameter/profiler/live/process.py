@@ -17,6 +17,7 @@ import re
 import socket
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from rotameter.errors import UsageError
@@ -192,6 +193,7 @@ def _open(
         source="tracer",
     )
     sampler = HostSampler(session, subject=worker, host=host_samples)
+    recorder.on_fault = partial(session.faults.note, "sampling")
     recorder.before_flush.append(session.before_flush)
     recorder.before_flush.append(sampler.tick)
     _own.update(session=session, sampler=sampler, place=place, role=role)

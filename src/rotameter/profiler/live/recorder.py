@@ -286,6 +286,9 @@ class Recorder:
         self._pending_bytes = sum(len(frame) for frame, _ in self._pending)
         self.records_dropped += sum(rows for _, rows in left)
         self._tell_in_reserve()
+        self._tell_sink(error)
+
+    def _tell_sink(self, error: BaseException) -> None:
         on_error, self._on_error = self._on_error, None
         if on_error is not None:
             on_error(error)
@@ -352,8 +355,11 @@ class Recorder:
                 "dropped": self.records_dropped,
                 "encode_s": self.busy_ns / 1e9,
             }
-            with contextlib.suppress(Exception):
+            try:
                 self.sink.write(encode_frame("meta", ("value",), [(end,)]))
+            except Exception as error:
+                with contextlib.suppress(Exception):
+                    self._tell_sink(error)
             self._tell_in_reserve()
             with contextlib.suppress(Exception):
                 self.sink.close()
