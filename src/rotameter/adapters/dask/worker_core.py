@@ -242,8 +242,8 @@ class Core:
             "not_measured": _compat.missing(),
         }
         limit = int(config.get("rows_limit") or ROWS_LIMIT)
-        self.recorder = Recorder(self.link, meta, rows_limit=limit, on_error=self._not_sent)
-        self.recorder.on_fault = self.failed
+        self.recorder = Recorder(self.link, meta, rows_limit=limit, on_error=self._unless_io)
+        self.recorder.on_fault = self._unless_io
         self._faults = Tally()
         exact = config.get("exact_peak")
         self.session = DaskSession(
@@ -310,8 +310,8 @@ class Core:
             for tracer in list(_tracers.values())[:1]:
                 tracer._tell_first()
 
-    def _not_sent(self, error: BaseException) -> None:
-        """Take the first error of the link: a stream that ended is no fault of ours."""
+    def _unless_io(self, error: BaseException) -> None:
+        """Count a fault; a stream that ended and a file of /proc that is gone are none."""
         if not isinstance(error, OSError):
             self.failed(error)
 
