@@ -244,3 +244,30 @@ def test_without_the_wrap_attempts_are_still_recorded(client, tmp_path, monkeypa
     (failed,) = [t for t in tasks if t["outcome"] == "failed"]
     assert failed["error"].startswith("KeyError")
     assert any("CPU, memory" in str(n.get("what")) for n in trace.meta["not_measured"])
+
+
+def _break_begin():
+    from rotameter.adapters.dask import worker_attempts
+
+    def begin(*args):
+        raise RuntimeError("planted")
+
+    worker_attempts.Attempts._begin = begin
+
+
+def test_a_fault_in_another_process_is_told_in_this_one(tmp_path):
+    """A worker that is gone by the end has told of its fault before."""
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(_break_begin)
+        attachment = attach(client, str(tmp_path / "run.rmt"))
+        assert sum(client.gather(client.map(double, range(20)))) == 380
+        client.retire_workers(list(client.scheduler_info(n_workers=-1)["workers"])[:1])
+        with pytest.warns(TracerWarning, match="RuntimeError: planted.*and 19 more") as got:
+            facts = attachment.finish()
+        assert len(got) == 1 and facts["errors"] == 20
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert open_trace(str(tmp_path / "run.rmt")).meta["faults"] == 20
