@@ -28,7 +28,8 @@ from rotameter.adapters.dask import (
     attach as attach_module,
 )
 from rotameter.adapters.dask.attach import attach
-from rotameter.errors import AttachError, TracerWarning
+from rotameter.errors import AttachError, EmptyTrace, TracerWarning
+from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.live import recorder as recorder_module
 from rotameter.profiler.live import session as session_module
 from rotameter.profiler.store import open_trace
@@ -68,7 +69,11 @@ def work(client, n):
 
 
 def broken(*args, **kwargs):
+    struck.append(args)
     raise RuntimeError("planted")
+
+
+struck = []
 
 
 FAULTS = [
@@ -132,6 +137,7 @@ FAULTS = [
 )
 def test_the_result_is_the_same(client, tmp_path, monkeypatch, fault):
     number = FAULTS.index(fault) + 1
+    struck.clear()
     monkeypatch.setattr(*fault, broken)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TracerWarning)
@@ -140,14 +146,25 @@ def test_the_result_is_the_same(client, tmp_path, monkeypatch, fault):
             attachment = attach(client, str(tmp_path / "run.rmt"))
         assert work(client, number) == (sum(2 * x for x in range(100 * number, 100 * number + 20)),
                                         KeyError, 20)  # fmt: skip
+        facts = {}
         if attachment is not None:
-            attachment.finish(timeout_s=1.0)
+            facts = attachment.finish(timeout_s=1.0)
+        hits = len(struck)
         # On a busy machine the workers are not through by then; the next trace is not to meet them.
         until = time.monotonic() + 3
         while worker_core._tracers and time.monotonic() < until:
             time.sleep(0.02)
     monkeypatch.undo()
-    assert len([w for w in caught if issubclass(w.category, TracerWarning)]) <= 1
+    said = [str(w.message) for w in caught if issubclass(w.category, TracerWarning)]
+    # Where it could not be attached at all, the error names the cause; else one warning does.
+    assert len(said) == (1 if hits and attachment is not None else 0), (hits, facts, said)
+    assert all("planted" in text for text in said), said
+    if said and "errors" in facts and fault[1] != "append":
+        with warnings.catch_warnings(), contextlib.suppress(EmptyTrace):
+            warnings.simplefilter("ignore")
+            trace = open_trace(str(tmp_path / "run.rmt"))
+            assert trace.meta["faults"] == facts["errors"] > 0
+            assert any("planted" in note for note in diagnose(trace).notes)
     assert len(client.scheduler_info(n_workers=-1)["workers"]) == 2
     # And the next trace is whole.
     folder = tmp_path / "next.rmt"
@@ -227,3 +244,31 @@ def test_without_the_wrap_attempts_are_still_recorded(client, tmp_path, monkeypa
     (failed,) = [t for t in tasks if t["outcome"] == "failed"]
     assert failed["error"].startswith("KeyError")
     assert any("CPU, memory" in str(n.get("what")) for n in trace.meta["not_measured"])
+
+
+def _break_begin():
+    from rotameter.adapters.dask import worker_attempts
+
+    def begin(*args):
+        raise RuntimeError("planted")
+
+    worker_attempts.Attempts._begin = begin
+
+
+def test_a_fault_in_another_process_is_told_in_this_one(tmp_path):
+    """A worker that is gone by the end has told of its fault before."""
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(_break_begin)
+        attachment = attach(client, str(tmp_path / "run.rmt"))
+        assert sum(client.gather(client.map(double, range(20)))) == 380
+        client.retire_workers(list(client.scheduler_info(n_workers=-1)["workers"])[:1])
+        with pytest.warns(TracerWarning, match="RuntimeError: planted") as got:
+            facts = attachment.finish()
+        # Its last word, how many there were, may come too late.
+        assert len(got) == 1 and 1 < facts["errors"] <= 20
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert open_trace(str(tmp_path / "run.rmt")).meta["faults"] == facts["errors"]

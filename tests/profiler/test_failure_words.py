@@ -58,3 +58,16 @@ def test_what_has_no_time_makes_the_sum_a_least() -> None:
     late = {"task_id": "c", "outcome": "failed", "error": "lost"}
     words = said([{"task_id": "a"}, gone | {"submitted_ns": 0, "ended_ns": 900 * S}, late])
     assert "at least 1 min 40 s of work went into failed attempts" in words
+
+
+def test_tasks_that_never_started_count_too() -> None:
+    """The tasks behind a failed one have no row: the graph says how many there were."""
+    rows = [
+        {"task_id": f"t{n}", "group": "g", "outcome": "ok", "started_ns": 2 * S, "ended_ns": 3 * S}
+        for n in range(17)
+    ]
+    rows.append({**rows[0], "task_id": "bad", "outcome": "failed", "error": "KeyError: 'x'"})
+    event = {"kind": "graph_submitted", "at_ns": S, "count": 57}
+    meta = {"engine": "dask", "run": {"status": "failed"}}
+    sentence = diagnose(Trace.from_tables({"tasks": rows, "events": [event]}, meta)).sentence
+    assert "1 task of 57 failed: `g` raised KeyError" in sentence

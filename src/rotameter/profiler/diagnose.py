@@ -21,7 +21,7 @@ from rotameter.profiler.odd_deps import odd_dependencies
 from rotameter.profiler.open_ends import unknown_outcome
 from rotameter.profiler.replaying.savings import Replayer
 from rotameter.profiler.verdict import build, status_of
-from rotameter.profiler.view import view
+from rotameter.profiler.view import short, view
 from rotameter.units import format_seconds, many
 from rotameter.values import Finding, Verdict, to_dict
 
@@ -170,6 +170,11 @@ def _missing(trace: Trace) -> list[str]:
     if isinstance(dropped, int) and dropped > 0:
         said = many(dropped, "record was", "records were")
         notes.append(f"{said} dropped: counts and sums are too low")
+    faults = trace.meta.get("faults")
+    if isinstance(faults, int) and faults > 0:
+        cause = short(str(trace.meta.get("first_fault") or "cause not recorded"), 120)
+        said = many(faults, "step of the tracer failed", "steps of the tracer failed")
+        notes.append(f"{said} ({cause}): what they would have recorded is missing")
     # The importer says how many of how many; once is enough.
     refused = trace.table("rejects").num_rows
     if refused and not any("records were refused" in str(text) for text in trace.warnings):

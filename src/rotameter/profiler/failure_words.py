@@ -10,6 +10,7 @@ import numpy as np
 
 from rotameter.profiler.figures import task_hours
 from rotameter.profiler.findings.failed_work import readable_id
+from rotameter.profiler.hang_words import never_started
 from rotameter.profiler.usage import hours
 from rotameter.profiler.view import short
 from rotameter.units import format_count, format_seconds, many
@@ -129,10 +130,16 @@ def _exits(seen: View) -> str | None:
     best = int(np.argmax(counts))
     code = int(values[best])
     why = " (probably out of memory)" if code in (137, -9) else ""
-    of = many(len(seen.task_ids), "task") if for_good else many(seen.n, "attempt")
+    of = many(_all_tasks(seen), "task") if for_good else many(seen.n, "attempt")
     if int(seen.never_ok.sum()) == 1:
         of += f" ({_which(seen)})"
     return f"{format_count(int(counts[best]))} of {of} exited with {code}{why}"
+
+
+def _all_tasks(seen: View) -> int:
+    """Count tasks; those that were submitted and never started have no row."""
+    never, again = never_started(seen)
+    return len(seen.task_ids) + never - again
 
 
 def _errors(seen: View) -> list[str]:
@@ -150,7 +157,7 @@ def _raised(seen: View) -> str | None:
     n = rows.num_rows
     if not n:
         return None
-    tasks = f"{many(n, 'task')} of {format_count(len(seen.task_ids))}"
+    tasks = f"{many(n, 'task')} of {format_count(_all_tasks(seen))}"
     if not pairs:
         ends = Counter(word for word in rows["outcome"].to_pylist() if word in _ENDS)
         if not ends:

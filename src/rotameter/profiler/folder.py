@@ -44,6 +44,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "dropped": int,
     "dropped_unsaid": int,
     "faults": int,
+    "first_fault": str,
 }
 
 

@@ -50,6 +50,8 @@ def merge_segment_metas(
         _add_costs(overhead, meta.get("overhead"))
         if isinstance(meta.get("faults"), int):
             merged["faults"] = merged.get("faults", 0) + meta["faults"]
+            if meta["faults"] and isinstance(meta.get("first_fault"), str):
+                merged.setdefault("first_fault", meta["first_fault"])
         if meta.get("host"):
             facts = ("host", "cores", "memory_bytes", "system")
             known = {m.get("host") for m in machines}

@@ -13,6 +13,7 @@ from distributed.scheduler import SourceCode
 
 from rotameter.adapters.dask.deaths import Hello
 from rotameter.adapters.dask.slots import SlotFile
+from rotameter.adapters.dask.tally import Tally
 from rotameter.profiler.live.segment import MAGIC, read_segment
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
@@ -45,7 +46,7 @@ def replayed():
     plugin = tracer(got.append, scheduler)
     yield plugin, scheduler, got
     plugin.recorder.close()
-    assert plugin.errors == 0, plugin._first_error
+    assert plugin.tally.count == 0, plugin.tally.first
 
 
 def begin(plugin, scheduler, key, stimulus="s"):
@@ -163,8 +164,8 @@ def test_errors_of_our_own_are_counted_and_do_not_spread(replayed):
     plugin.transition("unknown", "processing", "memory", stimulus_id="x")
     plugin.update_graph(None, client="c", tasks=["a"], keys=set())
     plugin.log_event("worker-restart-memory", {"worker": ["not", "hashable"]})
-    assert plugin.errors == 3
-    plugin.errors = 0
+    assert plugin.tally.count == 3
+    plugin.tally = Tally()
     assert got is not None
 
 

@@ -90,3 +90,21 @@ def test_workers_whose_limit_is_unknown_are_no_error(made_run: Make) -> None:
     run.memory = None
     (finding,) = Advisor().check(run.trace(), Tools())
     assert facts(finding)["memory limit of a worker"] is None
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_a_pause_that_ended_in_a_kill_is_the_kill_s(made_run: Make, ran: bool) -> None:
+    """The nanny killed what was paused: workers_died tells of it, with the limit that would do."""
+    run = made_run(workers=1, threads=1, memory=500e6)
+    run.event("graph_submitted", 0.0, count=40)
+    run.step("leak", [0.15] * 14)
+    run.event("worker_paused", 2.05, worker="w0", rss_bytes=430_000_000, limit_bytes=5 * 10**8)
+    run.event("worker_memory_kill", 7.9, worker="w0", rss_bytes=490_000_000, limit_bytes=5 * 10**8)
+    if ran:
+        run.task("leak-x", "leak", "w0", 2.1, 5.8, outcome="worker_lost")
+        run.event("executing_at_death", 8.0, worker="w0", task_id="leak-x", group="leak")
+    run.event("worker_removed", 8.0, worker="w0", expected=False, reason="connection lost")
+    run.die("w0", 8.0)
+    kinds = [finding.kind for finding in diagnose(run.trace()).findings]
+    # One of them tells of it, whichever: a death that cost no work is no finding.
+    assert (kinds.count("workers_died"), kinds.count("spill")) == ((1, 0) if ran else (0, 1))

@@ -445,7 +445,9 @@ def _user_frame(frame: Any) -> Any:
     return library
 
 
-def note_call_sites(client: Any) -> Callable[[], None] | None:
+def note_call_sites(
+    client: Any, failed: Callable[[BaseException], None] | None = None
+) -> Callable[[], None] | None:
     """Let a client tell the scheduler the line that submits a graph, unless it does so already.
 
     distributed can send the source of whole functions (``computations.nframes``, off by default);
@@ -482,7 +484,9 @@ def note_call_sites(client: Any) -> Callable[[], None] | None:
                     said[mark] = text
             one = source_code(code=text, lineno_frame=line, lineno_relative=0, filename=name)
             return (one,)
-        except Exception:
+        except Exception as error:
+            if failed is not None:
+                failed(error)
             return ()
 
     client._get_computation_code = code

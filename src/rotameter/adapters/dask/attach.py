@@ -23,6 +23,7 @@ from rotameter.adapters.dask.names import (
     origin_of,
 )
 from rotameter.adapters.dask.ship import ShippedNanny, ShippedScheduler, ShippedWorker
+from rotameter.adapters.dask.tally import Tally
 from rotameter.adapters.dask.transport import Inbox
 from rotameter.errors import AttachError
 from rotameter.profiler.live.context import hook
@@ -93,6 +94,7 @@ class Attachment:
         self.holder: str | None = None
         self.scheduler_ended = False
         self._finishing = False
+        self._tally = Tally()
         self._undo: Callable[[], None] | None = None
         self._inbox = _open_inbox(folder)
 
@@ -117,7 +119,7 @@ class Attachment:
                 return
             config = {**config, "prefix": answer.get("prefix")}
             self.active = True
-            self._undo = _compat.note_call_sites(client)
+            self._undo = _compat.note_call_sites(client, self._failed)
             _compat.call_before_close(client, self.finish_async)
             await self._register_workers(config)
 
@@ -188,8 +190,10 @@ class Attachment:
             elif self.facts is not None:
                 facts = self.facts
         except Exception as error:
+            self._failed(error)
             facts["missing"].append(first_line(error))
         finally:
+            self._tell_faults(facts)
             self._release()
         facts["missing"] = list(facts.get("missing", ()))
         facts["received"] = self._inbox.batches
@@ -204,7 +208,7 @@ class Attachment:
             with contextlib.suppress(Exception):
                 await self._call(HUB_OP, action="handover", to=heir.client.id)
                 heir.active, heir.reason = True, None
-                heir._undo = _compat.note_call_sites(heir.client)
+                heir._undo = _compat.note_call_sites(heir.client, heir._failed)
                 _compat.call_before_close(heir.client, heir.finish_async)
                 return facts
         try:
@@ -251,6 +255,22 @@ class Attachment:
         frames += encode_frame("events", ("at_ns", "kind", "reason", "text"), [row])
         self._inbox.receive(None, 0, origin_of("client"), 0, frames)
 
+    def _failed(self, error: BaseException) -> None:
+        self._tally.note("the client", error)
+
+    def _tell_faults(self, facts: dict[str, Any]) -> None:
+        """Warn once of the faults of this trace, on all machines, and count them in it."""
+        self._tally.word("", facts.get("errors", 0), facts.get("first_error"))
+        count, first = self._tally.count, self._tally.first
+        facts.update(self._tally.facts())
+        if not count:
+            return
+        times = "" if count == 1 else f", and {count - 1} more"
+        warn_once(f"rotameter could not record all of this Dask run: {first}{times}; it runs on")
+        with contextlib.suppress(Exception):
+            frames = encode_frame("meta", ("value",), [({"faults": count, "first_fault": first},)])
+            self._inbox.receive(None, 0, origin_of("client"), 0, frames)
+
     def _release(self) -> None:
         if self._undo is not None:
             self._undo()
@@ -269,7 +289,7 @@ class Attachment:
             self._scheduler_lost(ConnectionError("the client has lost its scheduler"))
             return ["what had not arrived when the scheduler was lost"]
         try:
-            whole = drain(registration.scheduler_address(self.client), self._inbox)
+            whole = drain(registration.scheduler_address(self.client), self._inbox, self._tally)
         except Exception as error:
             warn_once(f"rotameter could not take its last records: {first_line(error)}")
             whole = False
@@ -305,6 +325,7 @@ class Attachment:
         facts = self.facts or {"workers": 0, "batches": 0, "missing": []}
         if self.active and not self.scheduler_ended:
             facts["missing"] += self._finish_without_loop()
+        self._tell_faults(facts)
         self._release()
         facts["received"] = self._inbox.batches
         self.facts = facts

@@ -47,6 +47,8 @@ LOST_COLUMNS = (
     "source",
 )
 WAIT_S = 2.0
+_SIGNALLED = ("asked to stop", "cluster closing", removal_reason("handle-worker-cleanup-"))
+"""Why a worker goes that may have got a signal: it cannot send its last rows then."""
 
 
 class Hello(NamedTuple):
@@ -73,9 +75,12 @@ class _Task(NamedTuple):
 class _Death:
     """A death whose evidence is still awaited."""
 
-    __slots__ = ("at_ns", "done", "heartbeat_rss", "nthreads", "tasks", "worker")
+    __slots__ = ("asked", "at_ns", "done", "heartbeat_rss", "nthreads", "tasks", "worker")
 
-    def __init__(self, worker: str, tasks: list[_Task], nthreads: int) -> None:
+    def __init__(
+        self, worker: str, tasks: list[_Task], nthreads: int, *, asked: bool = False
+    ) -> None:
+        self.asked = asked  # to go, by a signal perhaps: only its slots tell what ran
         self.worker = worker
         self.tasks = tasks
         self.nthreads = nthreads
@@ -196,12 +201,25 @@ class Deaths:
             self._emit_removed(worker, time.time_ns(), expected, reason)
         state = self._workers.pop(worker, None)
         keys = message.get("processing-tasks") or ()
-        if expected or not keys:
+        if not keys or (expected and reason not in _SIGNALLED):
             self._forget(worker)
             return
-        death = _Death(worker, self._collect(keys, state), getattr(state, "nthreads", 0) or 0)
+        self._await(worker, keys, state, asked=expected)
+
+    def _await(self, worker: str, keys: Any, state: Any, *, asked: bool) -> None:
+        """Find out what ran on a worker that is gone."""
+        threads = getattr(state, "nthreads", 0) or 0
+        death = _Death(worker, self._collect(keys, state), threads, asked=asked)
         self._waiting[worker] = death
         self._look(death)
+
+    def unheard(self, worker: str) -> None:
+        """Take what ran on a worker that does not answer, if its process here is gone."""
+        hello, state = self.hellos.get(worker), self.scheduler.workers.get(worker)
+        if state is None or hello is None or hello.host != host_name():
+            return
+        if state.processing and worker not in self._waiting and not slots.alive(hello.pid):
+            self._await(worker, list(state.processing), state, asked=True)
 
     def _say(self, worker: str, word: str | None = None) -> None:
         """Record a removal that was waited with."""
@@ -319,6 +337,8 @@ class Deaths:
         for task in death.tasks:
             if task.run_id in ran:
                 self._lost(death, task, ran[task.run_id], kind, read)
+            elif death.asked and task.run_id not in ended:
+                continue  # it never began there, or it is not known
             elif task.run_id in ended:
                 # It ended, but the word of it, and the result, died with the worker.
                 slot = ended.pop(task.run_id)
@@ -348,10 +368,13 @@ class Deaths:
             ran: dict[str, int | None] = {
                 run_id: r.start_ns for run_id, r in self._by_run(read.running).items()
             }
-            if any(task.run_id in ran or task.run_id in ended for task in death.tasks):
+            known = any(task.run_id in ran or task.run_id in ended for task in death.tasks)
+            if known or death.asked:
                 return ran, "reported"
             # Its tasks were not measured: the heartbeat is the last that is known of them.
             return {task.run_id: None for task in death.tasks if task.executing}, "inferred"
+        if death.asked:
+            return {}, "inferred"  # nothing is guessed: its own rows may come
         ordered = sorted(death.tasks, key=lambda t: (not t.executing, t.priority))
         guessed = ordered[: max(death.nthreads, sum(t.executing for t in ordered))]
         return {task.run_id: None for task in guessed}, "inferred"
@@ -377,6 +400,8 @@ class Deaths:
         read: slots.SlotRead | None,
     ) -> None:
         self._add(death, task, start_ns, death.at_ns, kind)
+        if death.asked:
+            return
         emit(
             self.recorder,
             "executing_at_death",

@@ -11,12 +11,13 @@ from typing import Any
 
 from rotameter.adapters.dask import worker_core
 from rotameter.adapters.dask.names import PLUGIN
+from rotameter.adapters.dask.tally import Tally
 from rotameter.adapters.dask.transport import Inbox
 
 __all__ = ["drain"]
 
 
-def drain(address: str | None, inbox: Inbox) -> bool:
+def drain(address: str | None, inbox: Inbox, tally: Tally) -> bool:
     """Put all that this process holds of the trace of a scheduler on disk.
 
     Parameters
@@ -25,6 +26,8 @@ def drain(address: str | None, inbox: Inbox) -> bool:
         The scheduler's address.
     inbox : Inbox
         The client's writer.
+    tally : Tally
+        Is told of the scheduler's and the workers' faults.
 
     Returns
     -------
@@ -46,6 +49,8 @@ def drain(address: str | None, inbox: Inbox) -> bool:
     core = worker_core.stop_all(address)
     hellos = plugin.deaths.greeted
     plugin.drain(take)
+    tally.word("", plugin.tally.count, plugin.tally.first)
     if core is not None:
+        tally.word("a worker", *core.take_faults())
         core.link.drain(take)
     return core is not None and all(hello.origin == core.origin for hello in hellos.values())

@@ -17,6 +17,7 @@ __all__ = [
     "ACK_OP",
     "END_OP",
     "EXIT_TOPIC",
+    "FAULT_TOPIC",
     "FINISH_OP",
     "FLUSH_OP",
     "HELLO_OP",
@@ -49,6 +50,7 @@ FLUSH_OP = "rotameter_flush"
 SLOTS_OP = "rotameter_slots"
 EXIT_TOPIC = "rotameter-exit"
 NOT_STARTED_TOPIC = "rotameter-not-started"
+FAULT_TOPIC = "rotameter-fault"
 _LIMIT = 200
 
 

@@ -9,12 +9,14 @@ from rotameter.adapters.dask import _compat
 from rotameter.adapters.dask.deaths import Deaths
 from rotameter.adapters.dask.names import (
     EXIT_TOPIC,
+    FAULT_TOPIC,
     NOT_STARTED_TOPIC,
     closing_reason,
     emit,
     group_of,
     removal_reason,
 )
+from rotameter.adapters.dask.tally import Tally
 from rotameter.adapters.dask.unrunnable import Unrunnable
 from rotameter.profiler.live.recorder import Recorder
 from rotameter.profiler.live.redact import clean_name
@@ -61,9 +63,12 @@ class SchedulerEvents:
         Where rows go.
     deaths : Deaths
         Is told of removals and exits.
+    tally : Tally
+        Is told of faults on workers.
     """
 
-    def __init__(self, scheduler: Any, recorder: Recorder, deaths: Deaths) -> None:
+    def __init__(self, scheduler: Any, recorder: Recorder, deaths: Deaths, tally: Tally) -> None:
+        self.tally = tally
         self.scheduler = scheduler
         self.recorder = recorder
         self.deaths = deaths
@@ -161,8 +166,12 @@ class SchedulerEvents:
         elif topic == "worker-restart-memory":
             self._memory_kill(msg, at_ns)
         elif topic == NOT_STARTED_TOPIC:
+            reason = _cause(msg.get("reason"))
+            self.tally.note(f"a {msg.get('role')} that could not be traced", str(reason))
             text = f"tasks on one {msg.get('role')}"
-            emit(self.recorder, "not_measured", at_ns, text=text, reason=_cause(msg.get("reason")))
+            emit(self.recorder, "not_measured", at_ns, text=text, reason=reason)
+        elif topic == FAULT_TOPIC:
+            self.tally.word(msg["worker"], msg.get("errors", 0), msg.get("first_error"))
         elif topic == "all" and msg.get("action") == "remove-worker":
             self.deaths.removed(msg)
         elif topic == "scheduler" and msg.get("action") == "update-graph":

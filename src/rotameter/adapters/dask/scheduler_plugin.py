@@ -39,12 +39,14 @@ from rotameter.adapters.dask.names import (
 )
 from rotameter.adapters.dask.origin import Origins
 from rotameter.adapters.dask.scheduler_events import SchedulerEvents
+from rotameter.adapters.dask.tally import Tally, guarded
 from rotameter.adapters.dask.transport import SegmentStore, pieces
 from rotameter.profiler.live.recorder import ROWS_LIMIT, CallSink, Recorder
 from rotameter.profiler.live.redact import clip, first_line, redact
 
 __all__ = ["SchedulerTracer"]
 
+_WHO = "the scheduler"
 ATTEMPT = (
     "task_id",
     "run_id",
@@ -79,8 +81,7 @@ class SchedulerTracer(SchedulerPlugin):
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = dict(config)
         self.scheduler: Any = None
-        self.errors = 0
-        self._first_error: str | None = None
+        self.tally = Tally()
         self._closed = False
         self._submitted: dict[Any, int] = {}
         self._ready: dict[Any, int] = {}
@@ -133,19 +134,25 @@ class SchedulerTracer(SchedulerPlugin):
             "not_measured": _compat.missing(),
         }
         limit = int(self.config.get("rows_limit") or ROWS_LIMIT)
-        self.recorder = Recorder(sink, meta, rows_limit=limit)
+        self.recorder = Recorder(sink, meta, rows_limit=limit, on_error=self._failed)
+        self.recorder.on_fault = self._failed
         self._high = limit // 2
         self._prefix = run_prefix(getattr(self.scheduler, "id", None))
         self._attempts = self.recorder.channel("tasks", ATTEMPT)
         self._deps = self.recorder.channel("deps", ("task_id", "depends_on"))
         self.origins = Origins(self.recorder, redact)
         self.deaths = Deaths(self.scheduler, self.recorder, self._when, self._prefix)
-        self.events = SchedulerEvents(self.scheduler, self.recorder, self.deaths)
+        self.events = SchedulerEvents(self.scheduler, self.recorder, self.deaths, self.tally)
         early = Early(self.scheduler, self.recorder, self._when, self._prefix)
         self.recorder.before_flush += [self.events.tick, early.tick]
 
     def _send(self, client: str, message: dict[str, Any]) -> None:
-        _compat.send_to_client(self.scheduler, client, message)
+        try:
+            _compat.send_to_client(self.scheduler, client, message)
+        except Exception as error:
+            if client in self.scheduler.clients:
+                self._failed(error)
+            raise
 
     def _queue(self, frames: bytes) -> None:
         for piece in pieces(frames):
@@ -266,7 +273,7 @@ class SchedulerTracer(SchedulerPlugin):
             self._failed(error)
             facts["missing"].append(first_line(error))
         facts["batches"] = self.hub.forwarded
-        facts["errors"] = self.errors
+        facts.update(self.tally.facts())
         return facts
 
     def drain(self, take: Callable[[str, int, bytes], None], *, held: bool = True) -> None:
@@ -292,8 +299,10 @@ class SchedulerTracer(SchedulerPlugin):
             answer = answers.get(worker)
             if not isinstance(answer, dict) or "batches" not in answer:
                 facts["missing"].append(f"{worker} did not answer")
+                guarded(self.deaths.unheard, self._failed)(worker)
                 continue
             facts["workers"] += 1
+            self.tally.word(worker, answer.get("errors", 0), answer.get("first_error"))
             origin, sent = answer["origin"], answer["batches"]
             while self.hub.received[origin] < sent and time.monotonic() < deadline:
                 await asyncio.sleep(0.01)
@@ -326,26 +335,20 @@ class SchedulerTracer(SchedulerPlugin):
             return False
         self._closed = True
         for step in (self.deaths.settle_all, self.events.end, self._record_errors):
-            try:
-                step()
-            except Exception as error:
-                self._failed(error)
+            guarded(step, self._failed)()
         return True
 
     def _record_errors(self) -> None:
-        if self.errors:
-            emit(
-                self.recorder,
-                "hook_error",
-                time.time_ns(),
-                text=f"{self.errors} errors in the scheduler's hooks",
-                reason=self._first_error,
-            )
+        count, first = self.tally.of(_WHO)
+        if self.hub.store is not None and self.tally.count:  # no client will write it
+            facts = {"faults": self.tally.count, "first_fault": self.tally.first}
+            self.recorder.channel("meta", ("value",)).add((facts,))
+        if count:
+            said = f"{count} errors in the scheduler's hooks"
+            emit(self.recorder, "hook_error", time.time_ns(), text=said, reason=first)
 
     def _failed(self, error: BaseException) -> None:
-        self.errors += 1
-        if self._first_error is None:
-            self._first_error = first_line(error)
+        self.tally.note(_WHO, error)
 
     # ------------------------------------------------------------------ tasks
 
@@ -474,12 +477,9 @@ class SchedulerTracer(SchedulerPlugin):
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
         """Note a worker's end; its attempts were settled by the event that came before."""
-        if self._closed:
-            return
-        try:
-            self.events.worker_ended(worker, str(kwargs.get("stimulus_id") or "removed-"))
-        except Exception as error:
-            self._failed(error)
+        if not self._closed:
+            why = str(kwargs.get("stimulus_id") or "removed-")
+            guarded(self.events.worker_ended, self._failed)(worker, why)
 
     def restart(self, scheduler: Any) -> None:
         """Note that the user restarts the cluster: all tasks are gone, without a transition."""

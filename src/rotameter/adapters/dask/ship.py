@@ -39,6 +39,7 @@ _MODULES = (
     "rotameter.adapters.dask.scheduler_events",
     "rotameter.adapters.dask.scheduler_plugin",
     "rotameter.adapters.dask.slots",
+    "rotameter.adapters.dask.tally",
     "rotameter.adapters.dask.transport",
     "rotameter.adapters.dask.unrunnable",
     "rotameter.adapters.dask.worker_attempts",

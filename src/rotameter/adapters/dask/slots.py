@@ -208,7 +208,8 @@ def read_slots(path: str, pid: int | None = None) -> SlotRead | None:
     return SlotRead(wrote, rss or None, at_ns or None, tuple(running), tuple(ended))
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Tell whether there is a process of this number on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -225,7 +226,7 @@ def remove_dead(place: str, older_than_s: float = 3600.0) -> int:
         for entry in list(os.scandir(place)):
             with contextlib.suppress(OSError, ValueError):
                 old = time.time() - entry.stat().st_mtime > older_than_s
-                if old and not _alive(int(entry.name.partition("-")[0])):
+                if old and not alive(int(entry.name.partition("-")[0])):
                     os.unlink(entry.path)
                     removed += 1
     return removed

@@ -112,6 +112,10 @@ class Attempts:
         self.errors += 1
         if self._first_error is None:
             self._first_error = first_line(error)
+            self._tell_first()
+
+    def _tell_first(self) -> None:
+        """Say that there is a fault: a process that is killed never says how many there were."""
 
     def begin(self, key: Any, *, coroutine: bool = False) -> Any:
         """Note that an attempt begins (the task's thread); never raises.

@@ -15,6 +15,7 @@ from typing import Any
 
 from rotameter.adapters.dask import _compat, slots
 from rotameter.adapters.dask.names import emit, host_name, machine_facts, origin_of, run_id_of
+from rotameter.adapters.dask.tally import Tally, guarded
 from rotameter.adapters.dask.transport import WorkerLink
 from rotameter.adapters.dask.worker_flows import Shuffles
 from rotameter.profiler.live import fileio, rows
@@ -101,23 +102,23 @@ def _around(
     attempt = message = None
     try:
         attempt = tracer.begin(key)
-    except Exception:
-        tracer.errors += 1
+    except Exception as error:
+        tracer._failed(error)
     try:
         message = original(task, data, state, key, threads, threads_lock, time_delay)
         return message
     finally:
         try:
             tracer.end(attempt, message, time_delay)
-        except Exception:
-            tracer.errors += 1
+        except Exception as error:
+            tracer._failed(error)
 
 
 def _end(tracer: Any, attempt: Any, message: Any, time_delay: float) -> None:
     try:
         tracer.end(attempt, message, time_delay)
-    except Exception:
-        tracer.errors += 1
+    except Exception as error:
+        tracer._failed(error)
 
 
 async def _around_async(original: Any, task: Any, data: Any, time_delay: float) -> Any:
@@ -129,8 +130,8 @@ async def _around_async(original: Any, task: Any, data: Any, time_delay: float) 
     attempt = message = None
     try:
         attempt = tracer.begin(key, coroutine=True)
-    except Exception:
-        tracer.errors += 1
+    except Exception as error:
+        tracer._failed(error)
     try:
         message = await original(task, data, time_delay)
         return message
@@ -230,6 +231,7 @@ class Core:
 
     def __init__(self, worker: Any, config: Mapping[str, Any]) -> None:
         self.closed = False
+        self.keep_slots = False  # where the event loop ends, rows may not arrive
         self.slots: slots.SlotFile | None = None
         self._undo: list[Callable[[], None]] = []
         self._lock_fd = -1
@@ -248,7 +250,9 @@ class Core:
             "not_measured": _compat.missing(),
         }
         limit = int(config.get("rows_limit") or ROWS_LIMIT)
-        self.recorder = Recorder(self.link, meta, rows_limit=limit)
+        self.recorder = Recorder(self.link, meta, rows_limit=limit, on_error=self._unless_io)
+        self.recorder.on_fault = self._unless_io
+        self._faults = Tally()
         exact = config.get("exact_peak")
         self.session = DaskSession(
             self.recorder,
@@ -259,6 +263,7 @@ class Core:
             exact_peak=self.own_process if exact is None else bool(exact),
             keep_errors=bool(config.get("keep_errors")),
         )
+        self.session.faults.hush()
         self.link.workers.clear()
         self._sampled_hosts = config.get("sampled_hosts") or ()
         try:
@@ -282,7 +287,7 @@ class Core:
                 self._undo.append(fileio.uninstall)
         for wrap in (
             lambda: _compat.wrap_run_task(_around, _around_async),
-            lambda: _compat.wrap_shuffle_send(self.shuffles.observe),
+            lambda: _compat.wrap_shuffle_send(guarded(self.shuffles.observe, self.failed)),
         ):
             undo = wrap()
             if undo is not None:
@@ -306,6 +311,30 @@ class Core:
             return False
         return True
 
+    def failed(self, error: BaseException) -> None:
+        """Count a fault of what the workers of this process share; the first is told at once."""
+        self._faults.note("process", error)
+        if self._faults.count == 1:
+            for tracer in list(_tracers.values())[:1]:
+                tracer._tell_first()
+
+    def _unless_io(self, error: BaseException) -> None:
+        """Count a fault; a stream that ended and a file of /proc that is gone are none."""
+        if not isinstance(error, OSError):
+            self.failed(error)
+
+    @property
+    def first_fault(self) -> str | None:
+        """The cause of the first fault that no worker of this process has told of."""
+        return self.session.faults.first or self._faults.cause
+
+    def take_faults(self) -> tuple[int, str | None]:
+        """Give how many faults struck that no worker of this process has told of, and the first."""
+        first, noted = self.first_fault, self.session.faults
+        count = noted.count + self._faults.count
+        noted.count, self._faults = 0, Tally()
+        return count, first
+
     def _deactivate(self) -> None:
         if hook.active is self.session:
             sessions.deactivate()
@@ -318,11 +347,10 @@ class Core:
                 self._undo.pop()()
         steps = (self.session.close, self._end_meta, self.recorder.close, self._close_files)
         for close in steps:
-            with contextlib.suppress(Exception):
-                close()
+            guarded(close, self.failed)()
         self.link.workers.clear()  # nothing may follow into a later trace
         if self.slots is not None:
-            self.slots.close(remove=True)
+            self.slots.close(remove=not self.keep_slots)
 
     def used(self, running: Any) -> None:
         """Remember the counters of the calling thread, to close them when the trace ends."""

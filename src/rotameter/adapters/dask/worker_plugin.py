@@ -19,6 +19,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from rotameter.adapters.dask import _compat, slots, worker_core
 from rotameter.adapters.dask.names import (
     EXIT_TOPIC,
+    FAULT_TOPIC,
     FLUSH_OP,
     HELLO_OP,
     NOT_STARTED_TOPIC,
@@ -30,6 +31,7 @@ from rotameter.adapters.dask.names import (
     run_id_of,
     task_id_of,
 )
+from rotameter.adapters.dask.tally import guarded
 from rotameter.adapters.dask.worker_attempts import Attempt, Attempts
 from rotameter.adapters.dask.worker_flows import Arrivals
 from rotameter.adapters.dask.worker_samples import WorkerSampler
@@ -123,7 +125,8 @@ class WorkerTracer(Attempts, WorkerPlugin):
         self._early = core.recorder.channel("tasks", _EARLY)
         self.arrivals = Arrivals(worker, core.recorder, self._prefix)
         self._sampler = WorkerSampler(worker, core.recorder, shared=not core.own_process)
-        _compat.tap_log(worker, "transfer_incoming_log", self.arrivals.observe)
+        observe = guarded(self.arrivals.observe, self._failed)
+        _compat.tap_log(worker, "transfer_incoming_log", observe)
         worker.handlers[FLUSH_OP] = self.finish
         worker.handlers[SLOTS_OP] = self.read_slots
         self._open_ways()
@@ -157,6 +160,8 @@ class WorkerTracer(Attempts, WorkerPlugin):
         """Stop tracing and leave the worker as it was."""
         if getattr(worker.status, "name", "") == "closing" and _loop_ends():
             # A worker without a nanny that gets a signal: its stream is broken already.
+            with contextlib.suppress(AttributeError):  # it could not be traced
+                self.core.keep_slots = bool(self._open)
             said = {"worker": worker.address, "closing": True, "word": True, "reason": "signal-"}
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_WORD_TIMEOUT_S):
@@ -176,10 +181,7 @@ class WorkerTracer(Attempts, WorkerPlugin):
         self._close_ways()
         core = self.core
         for step in (self._untap, self._last_sample, self._record_errors):
-            try:
-                step()
-            except Exception as error:
-                self._failed(error)
+            guarded(step, self._failed)()
         try:
             self._record_open("worker_lost" if closing else "running")
         except Exception as error:
@@ -190,13 +192,32 @@ class WorkerTracer(Attempts, WorkerPlugin):
             self._failed(error)
             with contextlib.suppress(ValueError):
                 core.link.workers.remove(self.worker)  # nothing may be sent after the end
+        self._take_shared_faults()
         self._facts = {
             "origin": core.origin,
             "batches": core.link.sent,
             "lost_batches": core.link.lost,
             "dropped": core.recorder.records_dropped,
             "errors": self.errors,
+            "first_error": self._first_error,
         }
+        if closing and self.errors:
+            self._tell_faults(self.errors)  # nobody asks this one any more
+
+    def _take_shared_faults(self) -> None:
+        count, first = self.core.take_faults()
+        self.errors += count
+        self._first_error = self._first_error or first
+
+    def _tell_first(self) -> None:
+        self._tell_faults(1)
+
+    def _tell_faults(self, count: int) -> None:
+        """Tell the scheduler of faults (any thread)."""
+        with contextlib.suppress(Exception):
+            first = self._first_error or self.core.first_fault
+            said = {"worker": self.worker.address, "errors": count, "first_error": first}
+            self.worker.log_event(FAULT_TOPIC, said)
 
     def stop_recording(self) -> None:
         """Record what still runs and nothing more; the event loop has ended (any thread)."""
@@ -300,7 +321,10 @@ class WorkerTracer(Attempts, WorkerPlugin):
             return
         if start not in _RAN:
             if (finish == "released" or finish == "forgotten") and self.arrivals.waiting:
-                self.arrivals.forget(key)
+                try:
+                    self.arrivals.forget(key)
+                except Exception as error:
+                    self._failed(error)
             return
         try:
             state = self._task_of(key)

@@ -10,7 +10,7 @@ from rotameter.profiler.findings._pressure import Relieved, disk_seconds, run_sp
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings.base import Tools, worth_saying
 from rotameter.profiler.findings.culprit import enough_memory, readable, round_up
-from rotameter.profiler.findings.deaths import LAST_MOMENTS_S
+from rotameter.profiler.findings.deaths import LAST_MOMENTS_S, collect
 from rotameter.profiler.findings.root_overproduction import ahead
 from rotameter.profiler.findings.unmanaged_memory import owned_workers
 from rotameter.profiler.occupancy import WAITING, occupancy, paused_spans, sweep
@@ -203,7 +203,7 @@ def _lost(seen: View, workers: Mask) -> dict[str, float]:
     counted = float(disk_seconds(seen)[workers].sum())
     first, last = run_span(seen)
     code, starts, ends = paused_spans(seen)
-    mine = workers[code]
+    mine = workers[code] & ~_ended_in_death(seen, code, starts, ends)
     code, starts, ends = code[mine], starts[mine], ends[mine]
     closed = float(seen.lives["ended"].max()) if len(seen.lives) else np.inf
     stuck = bool((ends >= closed - LAST_MOMENTS_S).any())
@@ -220,7 +220,9 @@ def _lost(seen: View, workers: Mask) -> dict[str, float]:
     held = 0.0
     if swept:
         rate = swept.waiting[:, WAITING.index("paused")]
-        lives = seen.lives[workers[seen.lives["worker"]]]
+        killed = _killed(seen)
+        kept = [workers[w] and w not in killed for w in seen.lives["worker"].tolist()]
+        lives = seen.lives[np.array(kept, dtype=bool)]
         begin, end = (np.clip(lives[name], first, last) for name in ("started", "ended"))
         held = float(swept.integral(rate, lives["worker"], begin, end).sum())
     return {
@@ -234,6 +236,26 @@ def _lost(seen: View, workers: Mask) -> dict[str, float]:
         "n": len(disk["start"]),
         "n_paused": len(starts),
     }
+
+
+def _killed(seen: View) -> dict[int, float]:
+    """Give when workers were killed for memory, by code: workers_died tells of these."""
+    codes = {name: code for code, name in enumerate(seen.workers)}
+    deaths = [death for death in collect(seen) if death.of_memory]
+    if not any(death.executing for death in deaths):
+        return {}  # No work was lost with them, so that nothing else tells of the pauses.
+    return {
+        codes[death.worker]: death.at_s
+        for death in deaths
+        if death.at_s is not None and death.worker in codes
+    }
+
+
+def _ended_in_death(seen: View, code: Codes, starts: Floats, ends: Floats) -> Mask:
+    """Say which pauses ended with the worker's death: their cause is the death's."""
+    killed = _killed(seen)
+    at = np.array([killed.get(int(c), np.nan) for c in code], dtype=np.float64)
+    return (starts <= at) & (at <= ends + LAST_MOMENTS_S)
 
 
 def _never_ran(seen: View) -> tuple[int, int] | None:

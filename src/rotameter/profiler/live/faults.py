@@ -41,6 +41,7 @@ class Faults:
 
     def __init__(self, recorder: Any, worker: str | None) -> None:
         self.count = 0
+        self.first: str | None = None
         self._untold: str | None = ""
         self._recorder = recorder
         self._worker = worker
@@ -50,6 +51,7 @@ class Faults:
         self.count += 1
         with contextlib.suppress(Exception):
             text = first_line(error)
+            self.first = self.first or text
             if self._untold is not None:
                 self._untold = f"{where}: {text}"
                 self.tell()
@@ -57,6 +59,10 @@ class Faults:
                 columns = ("at_ns", "kind", "worker", "text", "reason")
                 row = (time.time_ns(), "hook_error", self._worker, where, text)
                 self._recorder.channel("events", columns).add(row)
+
+    def hush(self) -> None:
+        """Warn of nothing: what is counted here is told of elsewhere."""
+        self._untold = None
 
     def tell(self) -> None:
         """Warn, if there were failures and no warning yet (deep in a recursion it may fail)."""

@@ -17,6 +17,7 @@ import re
 import socket
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from rotameter.errors import UsageError
@@ -192,6 +193,7 @@ def _open(
         source="tracer",
     )
     sampler = HostSampler(session, subject=worker, host=host_samples)
+    recorder.on_fault = partial(session.faults.note, "sampling")
     recorder.before_flush.append(session.before_flush)
     recorder.before_flush.append(sampler.tick)
     _own.update(session=session, sampler=sampler, place=place, role=role)
@@ -260,6 +262,7 @@ def _end_meta(session: Session) -> None:
         "overhead": {"probe_s": session.overhead_s},
         "levels": {"start": "default" if session.level0 else "time", "steps": session.guard.steps},
         "faults": session.faults.count,
+        "first_fault": session.faults.first,
     }
     session.recorder.channel("meta", ("value",)).add((facts,))
 

@@ -131,6 +131,7 @@ class Recorder:
         self.records_dropped = 0
         self.busy_ns = 0
         self.before_flush: list[Callable[[], None]] = []
+        self.on_fault: Callable[[BaseException], None] | None = None
         self._flush_s = flush_s
         self._rows_limit = rows_limit
         self._on_error = on_error
@@ -209,9 +210,15 @@ class Recorder:
         for item in items:
             try:
                 rows.append(item if item.__class__ is tuple else render(item))
-            except Exception:
+            except Exception as error:
                 self.records_dropped += 1
+                self._tell(error)
         return rows
+
+    def _tell(self, error: BaseException) -> None:
+        if self.on_fault is not None:
+            with contextlib.suppress(Exception):
+                self.on_fault(error)
 
     def _encode_rows(self, channel: Channel, rows: list[tuple[Any, ...]]) -> None:
         if not rows:
@@ -229,8 +236,10 @@ class Recorder:
     def flush(self) -> None:
         """Encode what is buffered and append it to the sink: one append, unless it is huge."""
         for hook in self.before_flush:
-            with contextlib.suppress(Exception):
+            try:
                 hook()
+            except Exception as error:
+                self._tell(error)
         with self._lock:
             while True:
                 self._encode()
@@ -277,6 +286,9 @@ class Recorder:
         self._pending_bytes = sum(len(frame) for frame, _ in self._pending)
         self.records_dropped += sum(rows for _, rows in left)
         self._tell_in_reserve()
+        self._tell_sink(error)
+
+    def _tell_sink(self, error: BaseException) -> None:
         on_error, self._on_error = self._on_error, None
         if on_error is not None:
             on_error(error)
@@ -343,8 +355,11 @@ class Recorder:
                 "dropped": self.records_dropped,
                 "encode_s": self.busy_ns / 1e9,
             }
-            with contextlib.suppress(Exception):
+            try:
                 self.sink.write(encode_frame("meta", ("value",), [(end,)]))
+            except Exception as error:
+                with contextlib.suppress(Exception):
+                    self._tell_sink(error)
             self._tell_in_reserve()
             with contextlib.suppress(Exception):
                 self.sink.close()
