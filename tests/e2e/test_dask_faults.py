@@ -179,11 +179,18 @@ def test_the_result_is_the_same(client, tmp_path, monkeypatch, fault):
     assert len(tasks) == 22 and all(t["source"] == "worker" for t in tasks), odd
 
 
-def test_late_records_do_not_get_into_the_next_trace(client, tmp_path):
+async def refuse(*args):
+    raise OSError("not now")
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["late", "left on the workers"])
+def test_an_earlier_trace_does_not_get_into_the_next(client, tmp_path, left):
     """Workers that were not asked to finish send their last rows when the next trace is there."""
-    for n in range(2_000, 2_008):
+    for n in range(2_000 + 10 * left, 2_008 + 10 * left):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(scheduler_plugin.SchedulerTracer, "_finish_workers", broken)
+            if left:
+                patch.setattr(attach_module.registration, "unregister_worker", refuse)
             attachment = attach(client, str(tmp_path / f"{n}.rmt"))
             work(client, n)
             attachment.finish(timeout_s=1.0)
@@ -193,7 +200,8 @@ def test_late_records_do_not_get_into_the_next_trace(client, tmp_path):
         attachment.finish()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            assert open_trace(folder).table("tasks").num_rows == 22
+            tasks = open_trace(folder).table("tasks").to_pylist()
+        assert len(tasks) == 22 and {t["source"] for t in tasks} == {"worker"}, tasks
 
 
 def test_a_failed_registration_is_withdrawn(client, tmp_path, monkeypatch):

@@ -47,12 +47,31 @@ def join(tracer: Any) -> Core:
             _tracers.clear()
             _core.link.workers.clear()
             _core._stop()
+        elif _core is not None and not _core.closed:
+            _end_before(tracer, _core)
         if _core is None or _core.closed:
             _core = Core(tracer.worker, tracer.config)
         _tracers[id(tracer.worker)] = tracer
         _core.link.workers.append(tracer.worker)
         _know_folders()
         return _core
+
+
+def _end_before(tracer: Any, core: Core) -> None:
+    """End what is left of an earlier trace of this scheduler, which has one at a time."""
+    mine, address = tracer.config.get("trace"), tracer.worker.scheduler.address
+    if core.link.trace == mine:
+        return
+    for place, other in list(_tracers.items()):
+        if other.worker.scheduler.address == address and other.config.get("trace") != mine:
+            other.stop_recording()
+            del _tracers[place]
+            with contextlib.suppress(ValueError):
+                core.link.workers.remove(other.worker)
+    if _tracers:  # of another scheduler; what is recorded from now on is of several traces
+        core.link.trace = None
+    else:
+        core._stop()
 
 
 def _know_folders() -> None:
