@@ -52,6 +52,22 @@ def test_every_attempt_once_with_dependencies(tmp_path, scheduler):
         assert all(t["cpu_s"] is not None and t["output_bytes"] for t in tasks)
 
 
+def test_each_group_has_the_line_that_computes_it(tmp_path):
+    def work():
+        first = graph().compute(scheduler="synchronous", optimize_graph=not "some argument")
+        return first, dask.compute(dask.delayed(abs)(-3), scheduler="threads")
+
+    _, trace = record(tmp_path / "run.rmt", work)
+    events = [e for e in trace.table("events").to_pylist() if e["kind"] == "group_origin"]
+    line = work.__code__.co_firstlineno
+    assert [(e["group"], e["file"], e["line"], e["count"]) for e in events] == [
+        ("add", __file__, line + 1, 3),
+        ("abs", __file__, line + 2, 1),
+    ]
+    assert events[0]["text"].startswith("first = graph().compute(")
+    assert "some argument" not in str(events)
+
+
 def test_a_failure_is_the_users_own_and_the_graph_is_left_as_it_was(tmp_path):
     bad = dask.delayed(fail)(1)
     before = {key: type(node) for key, node in bad.__dask_graph__().items()}

@@ -213,3 +213,5 @@ def test_secrets_in_what_workers_say(replayed):
     plugin.recorder.flush()
     (event,) = [e for e in rows(got, "events") if e["kind"] == "not_measured"]
     assert event["reason"] == "OSError: https://host/x password=[redacted]"
+    assert plugin.tally.count == 1 and "bootsecret" not in plugin.tally.first
+    plugin.tally = Tally()

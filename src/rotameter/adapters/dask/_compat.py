@@ -10,14 +10,13 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
-import os
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from rotameter.profiler.live.code_line import code_line
+from rotameter.adapters.dask.sites import Sites
 
 __all__ = [
     "Tap",
@@ -60,10 +59,7 @@ _RUN_TASK = (
 _RUN_TASK_ASYNC = ("task", "data", "time_delay")
 _SHUFFLE_SEND = ("self", "address", "shards")
 _SOURCE_CODE = ("code", "lineno_frame", "lineno_relative", "filename")
-_ENGINE = ("dask", "distributed", "rotameter", "tlz", "toolz", "cytoolz", "tornado")
-_STDLIB = os.path.dirname(os.__file__)
 _OUR_PRELOADS = ("rotameter.adapters.dask", "adapters/dask/preload_client.py")
-_SITES = 1_000
 _lock = threading.Lock()
 
 
@@ -430,21 +426,6 @@ def forget_preload() -> None:
                 dask.config.set({"distributed.client.preload": kept})
 
 
-def _user_frame(frame: Any) -> Any:
-    """Give the innermost frame of the user's own code, else of a library that uses Dask."""
-    library = None
-    while frame is not None:
-        name = str(frame.f_globals.get("__name__", ""))
-        if name.partition(".")[0] not in _ENGINE:
-            path = frame.f_code.co_filename
-            inside = "site-packages" in path or "dist-packages" in path
-            if not inside and not path.startswith((_STDLIB, "<frozen")):
-                return frame
-            library = library or (frame if inside else None)
-        frame = frame.f_back
-    return library
-
-
 def note_call_sites(
     client: Any, failed: Callable[[BaseException], None] | None = None
 ) -> Callable[[], None] | None:
@@ -454,8 +435,6 @@ def note_call_sites(
     this sends one line, without its strings, found in a few microseconds. Gives the undo, or None
     if impossible.
     """
-    import linecache
-
     import dask
 
     module = importlib.import_module("distributed.scheduler")
@@ -464,24 +443,17 @@ def note_call_sites(
     if original is None or getattr(source_code, "_fields", ()) != _SOURCE_CODE:
         return None
 
-    said: dict[tuple[str, int, str], str] = {}
+    sites = Sites()
 
     def code(stacklevel: int | None = None, nframes: int = 1) -> Any:
         """Give the user's line that computes, as distributed's own method would."""
         if nframes > 0 or dask.config.get("distributed.diagnostics.computations.nframes", 0):
             return original(stacklevel=stacklevel, nframes=nframes)
         try:
-            frame = _user_frame(sys._getframe(1))
-            if frame is None:
+            site = sites.of(sys._getframe(1))
+            if site is None:
                 return ()
-            name, line = frame.f_code.co_filename, frame.f_lineno
-            mark = (name, line, linecache.getline(name, line, frame.f_globals))
-            text = said.get(mark)
-            if text is None:
-                first = frame.f_code.co_firstlineno - 1
-                text = code_line(linecache.getlines(name, frame.f_globals), line - 1, first)
-                if len(said) < _SITES:
-                    said[mark] = text
+            name, line, text = site
             one = source_code(code=text, lineno_frame=line, lineno_relative=0, filename=name)
             return (one,)
         except Exception as error:

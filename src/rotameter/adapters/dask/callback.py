@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dask.callbacks import Callback
 from dask.utils import key_split
 
-from rotameter.adapters.dask.names import group_of, task_id_of
+from rotameter.adapters.dask.names import emit, group_of, task_id_of
+from rotameter.adapters.dask.sites import Sites
 from rotameter.profiler.live.context import hook
 from rotameter.profiler.live.session import Session
 
@@ -35,6 +38,7 @@ _ROW = (
     "outcome_kind",
     "source",
 )
+_PLACES_LIMIT = 2_000
 _numbers = itertools.count(1)
 
 
@@ -132,6 +136,8 @@ class RotameterCallback(Callback):
         super().__init__()  # type: ignore[no-untyped-call]
         self._given = session
         self._calls: dict[int, _Call] = {}
+        self._sites = Sites()
+        self._placed: set[tuple[str, str, int]] = set()
 
     @property
     def _session(self) -> Any:
@@ -148,10 +154,33 @@ class RotameterCallback(Callback):
                 for other in dependencies:
                     if other in dsk:
                         channel.add((task_id, task_id_of(other)))
+            self._place(sys._getframe(1), state["dependencies"])
             # Data that came with the graph was there from the beginning.
             call.done = dict.fromkeys(state["cache"], call.submitted_ns)
         except Exception as error:
             self._failed(error)
+
+    def _place(self, frame: Any, keys: Iterable[Any]) -> None:
+        """Record the line that computes each group, once."""
+        site = self._sites.of(frame)
+        if site is None:
+            return
+        file, line, text = site
+        for group, count in Counter(group_of(key_split(key)) for key in keys).items():
+            mark = (group, file, line)
+            if mark in self._placed or len(self._placed) >= _PLACES_LIMIT:
+                continue
+            self._placed.add(mark)
+            emit(
+                self._session.recorder,
+                "group_origin",
+                time.time_ns(),
+                group=group,
+                file=os.path.basename(file) if file.startswith("<") else file,
+                line=line,
+                text=text or None,
+                count=count,
+            )
 
     def _pretask(self, key: Any, dsk: Any, state: Mapping[str, Any]) -> None:
         try:

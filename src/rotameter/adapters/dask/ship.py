@@ -38,6 +38,7 @@ _MODULES = (
     "rotameter.adapters.dask.origin",
     "rotameter.adapters.dask.scheduler_events",
     "rotameter.adapters.dask.scheduler_plugin",
+    "rotameter.adapters.dask.sites",
     "rotameter.adapters.dask.slots",
     "rotameter.adapters.dask.tally",
     "rotameter.adapters.dask.transport",
