@@ -15,6 +15,7 @@ from typing import Any
 from rotameter.profiler.live.redact import first_line, redact_command
 
 __all__ = [
+    "DECISIONS",
     "META",
     "free_name",
     "outcome_of",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 META = "meta.json"
+DECISIONS = "decisions.json"
+"""Predictions of a diagnosis, beside the tables."""
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "run": dict,
     "outcome": dict,

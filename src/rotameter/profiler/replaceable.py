@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from rotameter.profiler.folder import META, read_meta
+from rotameter.profiler.folder import DECISIONS, META, read_meta
 from rotameter.profiler.live.segment import MAGIC
 from rotameter.profiler.schema import TABLES
 
@@ -19,6 +19,7 @@ __all__ = ["part_of_trace", "why_kept"]
 _META = re.compile(rf"{re.escape(META)}(\.tmp-\d+)?")
 _TABLES = re.compile(r"tables(\.tmp-(old-)?\d+)?")
 _TABLE_FILES = frozenset(f"{name}.parquet" for name in TABLES)
+_DECISIONS = re.compile(rf"{re.escape(DECISIONS)}(\.tmp-\d+)?")
 _SEGMENTS = "segments"
 _SEGMENT_FILE = re.compile(r".+\.(seg|seg\.part|spool)")
 
@@ -36,7 +37,8 @@ def part_of_trace(name: str) -> bool:
         return _META.fullmatch(file) is not None
     if folder == _SEGMENTS:
         return _SEGMENT_FILE.fullmatch(file) is not None
-    return _TABLES.fullmatch(folder) is not None and file in _TABLE_FILES
+    known = file in _TABLE_FILES or _DECISIONS.fullmatch(file) is not None
+    return _TABLES.fullmatch(folder) is not None and known
 
 
 def why_kept(folder: Path) -> str | None:

@@ -229,7 +229,7 @@ def test_many_jobs_that_were_taken_out_in_a_later_file_take_time_in_proportion()
                 pass
         return time.process_time() - before
 
-    assert took(12_000) < 18 * took(1500)
+    assert min(took(12_000) for _ in range(3)) < 18 * min(took(1500) for _ in range(3))
 
 
 HEAD = "job_id,name,start_time,end_time,state,host\n"

@@ -128,7 +128,8 @@ def test_a_profile_of_rotameter_size_serves(python: Path, tmp_path: Path) -> Non
     profile.mkdir()
     advice = [Advice("load", 40, 1e9, 2e9, None, 2e9, (4e9, 8e9), 0.0, (0.0, 0.1), None)]
     (profile / "config.yaml").write_text(write("snakemake", advice, 64e9))
-    command = [python, "-m", "snakemake", "-c1", "--workflow-profile", str(profile)]
+    again = ["--retries", "2"]  # the user's choice: the file only tells of it
+    command = [python, "-m", "snakemake", "-c1", "--workflow-profile", str(profile), *again]
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / ".cache")}
     ran = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False
@@ -156,7 +157,8 @@ def test_a_profile_with_time_and_threads_serves(python: Path, tmp_path: Path) ->
         Advice("load", *blank, 2.0, (), None, None, None, resource=CORES),
     ]
     (profile / "config.yaml").write_text(write("snakemake", advice, None))
-    command = [python, "-m", "snakemake", "-c4", "--workflow-profile", str(profile)]
+    again = ["--retries", "1"]
+    command = [python, "-m", "snakemake", "-c4", "--workflow-profile", str(profile), *again]
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / ".cache")}
     ran = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from rotameter.profiler.comparing.predictions import Prediction, from_rows, to_rows
-from rotameter.profiler.folder import read_meta
+from rotameter.profiler.folder import DECISIONS, read_meta
 
 __all__ = ["FILE", "read_predictions", "store_predictions"]
 
-FILE = "decisions.json"
+FILE = DECISIONS
 SCHEMA = 1
 _TABLES = "tables"
 
