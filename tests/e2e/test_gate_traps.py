@@ -378,7 +378,8 @@ def test_a_cluster_that_is_gone_is_no_error(start: Any) -> None:
     cluster, client = start(workers=1, threads=2)
     with rm.dask.allocate(client, memory=HALF) as allocating:
         cluster.close()
-    allocating.close()
+    allocating.close()  # once more, without a word
+    assert allocating._over.is_set()
 
 
 @pytest.mark.parametrize("amount", ["much", -1, 0, float("nan"), True, None, 4, 512.0, "4", "4e3"])
