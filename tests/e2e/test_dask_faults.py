@@ -198,7 +198,8 @@ def test_an_earlier_trace_does_not_get_into_the_next(client, tmp_path, left):
         folder = str(tmp_path / f"{n}-next.rmt")
         attachment = attach(client, folder)
         work(client, 1_000 + n)
-        attachment.finish()
+        facts = attachment.finish()
+        assert facts["missing"] == [] and facts["workers"] == 2
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tasks = open_trace(folder).table("tasks").to_pylist()

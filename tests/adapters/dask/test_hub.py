@@ -124,6 +124,17 @@ def test_the_inbox_writes_each_message_once(tmp_path):
     assert oct(os.stat(tmp_path / "segments").st_mode)[-3:] == "700"
 
 
+def test_a_message_that_was_overtaken_is_written(tmp_path):
+    """Workers of one process share an origin; each sends over a stream of its own."""
+    inbox = Inbox(str(tmp_path), pytest.fail)
+    for seq in (1, 0, 1, 4, 0, 3, 4, 2, -1, 5):
+        inbox.receive(None, 0, "w", seq, frame(seq))
+    inbox.close()
+    (segment,) = (tmp_path / "segments").iterdir()
+    rows = [f.values[0][0] for f in read_segment(segment.read_bytes()).frames]
+    assert rows == ["1", "0", "4", "3", "2", "5"]
+
+
 def test_one_acknowledgement_stands_for_several_messages_or_for_much_data(tmp_path):
     acknowledged = []
     inbox = Inbox(str(tmp_path), lambda error: pytest.fail(str(error)))

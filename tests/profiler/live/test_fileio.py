@@ -440,3 +440,42 @@ def test_an_engines_own_files_are_no_tasks(tmp_path):
     assert flows == {(str(data), "write"): 10_000, (str(data), "read"): 15_000}
     (task,) = trace.table("tasks").to_pylist()
     assert task["write_bytes"] == 10_000
+
+
+def test_what_an_engine_is_writing_at_a_tasks_end_is_not_the_tasks(tmp_path, monkeypatch):
+    """The kernel counts a write before the thread that made it can say so."""
+    (tmp_path / "shuffle-1").mkdir()
+    begun, told = threading.Event(), threading.Event()
+    write = fileio._write
+
+    def late(file, data):
+        count = write(file, data)
+        begun.set()
+        told.wait(10)
+        return count
+
+    def beside():
+        with (tmp_path / "shuffle-1" / "7").open("ab", buffering=0) as out:
+            out.write(b"x" * 5000)
+
+    @rm.task(group="busy")
+    def busy():
+        thread.start()
+        begun.wait(10)
+
+    @rm.task(group="next")
+    def following():
+        told.set()
+        thread.join()
+
+    monkeypatch.setattr(fileio, "_write", late)
+    thread = threading.Thread(target=beside)
+    fileio.engine_files([str(tmp_path / "shuffle-")])
+    try:
+        with rm.trace(tmp_path / "run.rmt"):
+            busy()
+            following()
+    finally:
+        fileio.engine_files([])
+    tasks = open_trace(str(tmp_path / "run.rmt")).table("tasks").to_pylist()
+    assert [(t["write_bytes"], t["io_kind"]) for t in tasks] == [(0, "estimate"), (0, "estimate")]

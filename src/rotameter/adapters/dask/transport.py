@@ -201,7 +201,9 @@ class Inbox:
         self.trace = os.urandom(8).hex()
         self.batches = 0
         self.lost_batches = 0
-        self._seen: dict[str, int] = {}
+        # Per origin, the first message that has not come, and those beyond it that have.
+        self._next: dict[str, int] = {}
+        self._ahead: dict[str, set[int]] = {}
         # By whom to tell: clients of several clusters may write to one folder.
         self._unsaid: dict[_Acknowledge, tuple[int, int]] = {}
         self._on_error: Callable[[BaseException], None] | None = on_error
@@ -237,11 +239,24 @@ class Inbox:
             Acknowledge this one by itself.
         """
         size = len(data)
-        if seq <= self._seen.get(origin, -1):
+        if not self._is_new(origin, seq):
             data = b""
-        else:
-            self._seen[origin] = seq
         self._queue.put((acknowledge, n, origin, data, size, now))
+
+    def _is_new(self, origin: str, seq: int) -> bool:
+        """Note a message; the workers of one process share an origin, and theirs overtake others.
+
+        Their messages go over several streams, the last ones over that of whoever leaves last.
+        """
+        due, ahead = self._next.get(origin, 0), self._ahead.setdefault(origin, set())
+        if seq < due or seq in ahead:
+            return False
+        ahead.add(seq)
+        while due in ahead:
+            ahead.remove(due)
+            due += 1
+        self._next[origin] = due
+        return True
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:

@@ -127,7 +127,8 @@ def _read_end(prober: Any, r: Any) -> None:
     added = max(r.peak_bytes, rss, peak) - start
     r.added_bytes = added if added > 0 else 0
     r.rss0_bytes = None
-    own_read, own_written = own.read - r.own_read0, own.written - r.own_write0
+    own_read = own.read + own.reading - r.own_read0
+    own_written = own.written + own.writing - r.own_write0
     r.io_busy = r.io_busy or own.busy > 0
     count = io.read()
     read1, write1 = parse_io(io.data)

@@ -81,10 +81,14 @@ def _programs_own(name: str) -> bool:
 def engine_files(beginnings: Iterable[str]) -> None:
     """Say how the paths of the engine's own files begin, in place of what was said.
 
-    What is written and read there is no task's, whichever thread does it.
+    What is written and read in those opened from now on is no task's, whichever thread does it.
     """
     global _engine
     _engine = tuple(map(object_name, beginnings))
+
+
+def _is_engines(path: Any) -> bool:
+    return isinstance(path, str | bytes) and object_name(os.fsdecode(path)).startswith(_engine)
 
 
 def _note(name: str, op: str, count: int, begun: int, unseen: bool = False) -> None:
@@ -94,12 +98,6 @@ def _note(name: str, op: str, count: int, begun: int, unseen: bool = False) -> N
         return
     try:
         ended = _now()
-        if _engine and name.startswith(_engine):
-            if op == "read":
-                session.own.read += count
-            else:
-                session.own.written += count
-            return
         r = current.get()
         if r is None or not r.live:
             # A helper thread of the only running task works for that task.
@@ -209,10 +207,64 @@ class CountingFileIO(_FileIO):
             return original.__getstate__()  # type: ignore[attr-defined, unused-ignore]
 
 
+class EngineFileIO(CountingFileIO):
+    """A raw file of the engine itself: what it moves is taken off the counters of the process."""
+
+    __slots__ = ()
+
+    def readinto(self, buffer: Any, /) -> Any:
+        """Read into a buffer."""
+        return _owned(_readinto, self, buffer, reads=_size_of(buffer))
+
+    def read(self, size: Any = -1, /) -> Any:
+        """Read at most so many bytes."""
+        return _owned(_read, self, size, reads=max(0, size) if type(size) is int else 0)
+
+    def readall(self) -> Any:
+        """Read to the end."""
+        return _owned(_readall, self)
+
+    def write(self, data: Any, /) -> Any:
+        """Write, perhaps not all."""
+        return _owned(_write, self, data, writes=_size_of(data))
+
+
+def _size_of(buffer: Any) -> int:
+    try:
+        return memoryview(buffer).nbytes
+    except TypeError:
+        return 0  # the call itself says what is wrong with it
+
+
+def _owned(call: Any, file: Any, *args: Any, reads: int = 0, writes: int = 0) -> Any:
+    """Do a raw call that is no task's; whoever reads the counters meanwhile sees it under way."""
+    session = hook.active
+    if session is None or file._rotameter_name is None:
+        return call(file, *args)
+    own, count = session.own, 0
+    own.busy += 1
+    own.reading += reads
+    own.writing += writes
+    try:
+        result = call(file, *args)
+        if result:
+            count = result if type(result) is int else len(result)
+        return result
+    finally:
+        if call is _write:
+            own.written += count
+        else:
+            own.read += count
+        own.reading -= reads
+        own.writing -= writes
+        own.busy -= 1
+
+
 # Error messages quote the type's name; of a built-in type that is with its module.
-CountingFileIO.__name__ = "_io.FileIO"
-CountingFileIO.__qualname__ = "FileIO"
-CountingFileIO.__module__ = "_io"
+for _class in (CountingFileIO, EngineFileIO):
+    _class.__name__ = "_io.FileIO"
+    _class.__qualname__ = "FileIO"
+    _class.__module__ = "_io"
 
 _original: Any = io.open
 _WARNS_ENCODING = bool(sys.flags.warn_default_encoding)
@@ -253,7 +305,8 @@ def _counted(
     opener: Any,
 ) -> Any:
     path = file if type(file) is int else os.fspath(file)
-    raw = CountingFileIO(path, raw_mode, closefd, opener)
+    own = _engine and opener is None and _is_engines(path)
+    raw = (EngineFileIO if own else CountingFileIO)(path, raw_mode, closefd, opener)
     result: Any = raw
     try:
         raw._rotameter_lent = None

@@ -99,14 +99,17 @@ class Prober:
             self._boundary(r, peak, r.thread_state, begins=False)
         own, proc = self.own, self.proc
         if r.process_io0 is not None and proc.io is not None:
-            own_read, own_written = own.read - r.own_read0, own.written - r.own_write0
+            # What may be counted already, though its call has not returned, is no task's either.
+            own_read = own.read + own.reading - r.own_read0
+            own_written = own.written + own.writing - r.own_write0
             r.io_busy = r.io_busy or own.busy > 0
             count = proc.io.read()
             read1, write1 = parse_io(proc.io.data)
             own.read += count
             read0, write0 = parse_io(r.process_io0)
-            r.process_read_bytes = (r.process_read_bytes or 0) + read1 - read0 - own_read
-            r.process_write_bytes += write1 - write0 - own_written
+            read, written = read1 - read0 - own_read, write1 - write0 - own_written
+            r.process_read_bytes = (r.process_read_bytes or 0) + (read if read > 0 else 0)
+            r.process_write_bytes += written if written > 0 else 0
             if r.thread_state is not None:
                 r.thread_state.own_read += count
         if r.shared and r.thread_io0 is not None:

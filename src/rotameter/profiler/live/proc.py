@@ -23,14 +23,29 @@ __all__ = ["Own", "Proc", "ProcFile", "ThreadIo", "parse_io", "read_proc", "rene
 
 
 class Own:
-    """What the tracer itself read and wrote, to be taken off the process's counters (bytes)."""
+    """What the tracer itself and the engine read and wrote: no task's (bytes).
 
-    __slots__ = ("busy", "read", "written")
+    Between a call's return and our note of it another thread may read the counters of the process;
+    so what a call that is under way may add to them is known too.
+
+    Attributes
+    ----------
+    read, written : int
+        To be taken off the process's counters.
+    busy : int
+        How many calls are under way.
+    reading, writing : int
+        The most that those calls move.
+    """
+
+    __slots__ = ("busy", "read", "reading", "writing", "written")
 
     def __init__(self) -> None:
         self.read = 0
         self.written = 0
         self.busy = 0
+        self.reading = 0
+        self.writing = 0
 
 
 def _libc() -> Any:

@@ -160,12 +160,14 @@ class SegmentSink:
 
     def write(self, frames: bytes) -> None:
         """Append frames; a task that looks at the counters meanwhile is told so."""
-        own = self.own
+        own, size = self.own, len(frames)
         own.busy += 1
+        own.writing += size
         try:
             self._file.write(frames)
-            own.written += len(frames)
+            own.written += size
         finally:
+            own.writing -= size
             own.busy -= 1
 
     @property
@@ -175,12 +177,14 @@ class SegmentSink:
 
     def rewrite(self, at: int, frames: bytes) -> None:
         """Write over what lies at an offset (bytes)."""
-        own = self.own
+        own, size = self.own, len(frames)
         own.busy += 1
+        own.writing += size
         try:
             self._file.rewrite(at, frames)
-            own.written += len(frames)
+            own.written += size
         finally:
+            own.writing -= size
             own.busy -= 1
 
     def close(self) -> None:
