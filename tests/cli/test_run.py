@@ -126,12 +126,22 @@ def test_module_and_command(tmp_path: Path) -> None:
 
 def test_existing_trace_is_kept(tmp_path: Path) -> None:
     script = _script(tmp_path, "open('ran', 'w')")
-    assert _run(tmp_path, script).returncode == 0
+    assert _run(tmp_path, "-o", "run.rmt", script).returncode == 0
     (tmp_path / "ran").unlink()
-    again = _run(tmp_path, script)
+    again = _run(tmp_path, "-o", "run.rmt", script)
     assert again.returncode == 1 and "--force" in again.stderr
     assert not (tmp_path / "ran").exists()
-    assert _run(tmp_path, "--force", script).returncode == 0
+    assert _run(tmp_path, "-o", "run.rmt", "--force", script).returncode == 0
+
+
+def test_a_name_that_nobody_chose_makes_way(tmp_path: Path) -> None:
+    script = _script(tmp_path, "print('ran')")
+    for name in ("run.rmt", "run-2.rmt", "run-3.rmt"):
+        done = _run(tmp_path, script)
+        assert done.returncode == 0 and f"rotameter report {name}" in done.stderr
+    done = _run(tmp_path, "--force", script)
+    assert done.returncode == 0 and "rotameter report run.rmt" in done.stderr
+    assert {p.name for p in tmp_path.glob("*.rmt")} == {"run.rmt", "run-2.rmt", "run-3.rmt"}
 
 
 def test_decorated_tasks_and_children_arrive(tmp_path: Path) -> None:

@@ -23,12 +23,14 @@ from typing import Any
 
 import click
 
-from rotameter.errors import RotameterError, UsageError
-from rotameter.profiler.folder import run_facts
+from rotameter.errors import RotameterError, UsageError, WouldOverwrite
+from rotameter.profiler.folder import free_name, run_facts
 from rotameter.profiler.live.redact import redact_command
 
 __all__ = ["Launch", "launch"]
 
+_DEFAULT = "run.rmt"
+_TRIES = 16  # runs that begin together and find the same free name
 _FORWARDED = tuple(
     getattr(signal, name)
     for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
@@ -43,7 +45,7 @@ class Launch:
     kind: str
     target: str
     args: tuple[str, ...]
-    output: str
+    output: str | None
     force: bool
     level: str
     keep_errors: bool
@@ -201,23 +203,36 @@ def _program_row(plan: Launch, folder: Path, run: dict[str, Any], usage: Any, ch
     recorder.close()
 
 
+def _make_folder(plan: Launch) -> Path:
+    """Make the trace's folder; only a name that was not chosen makes way for what exists."""
+    from rotameter.profiler import store
+
+    if plan.output is not None or plan.force:
+        place = Path(plan.output or _DEFAULT).expanduser().absolute()
+        return store.create(place, force=plan.force)
+    for _ in range(_TRIES):
+        with contextlib.suppress(WouldOverwrite, FileExistsError):  # another run took the name
+            return store.create(free_name(Path(_DEFAULT).absolute()))
+    return store.create(Path(_DEFAULT).absolute())
+
+
 def launch(plan: Launch) -> int:
     """Run the program, close the trace, print the verdict; give the program's exit code."""
     from rotameter.profiler import store
 
     _check(plan)
-    if not plan.output:
+    if plan.output == "":
         raise UsageError("the name of the trace is empty", hint="-o run.rmt")
     started_ns = time.time_ns()
     facts = run_facts()
     facts["command"] = redact_command([plan.target, *plan.args])
     run = {"status": "running", "started_ns": started_ns}
     try:
-        folder = store.create(Path(plan.output).expanduser().absolute(), force=plan.force)
+        folder = _make_folder(plan)
         store.update_meta(folder, run=run, engine="python", **facts)
     except OSError as error:
         raise RotameterError(
-            f"cannot write {plan.output}: {error.strerror or error}",
+            f"cannot write {plan.output or _DEFAULT}: {error.strerror or error}",
             hint="choose another place with -o",
         ) from error
     try:

@@ -20,7 +20,10 @@ class _RunCommand(click.Command):
 
 @click.command(cls=_RunCommand, context_settings={"allow_interspersed_args": False})
 @click.option(
-    "-o", "--output", default="run.rmt", show_default=True, type=click.Path(), help="The trace."
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="The trace.  [default: run.rmt, or run-2.rmt … where that exists]",
 )
 @click.option("-m", "module", is_flag=True, help="TARGET is a module, as in python -m.")
 @click.option("--force", is_flag=True, help="Replace an existing trace.")
@@ -32,7 +35,7 @@ class _RunCommand(click.Command):
 @click.pass_context
 def run(
     context: click.Context,
-    output: str,
+    output: str | None,
     module: bool,
     force: bool,
     level: str,

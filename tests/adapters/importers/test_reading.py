@@ -201,6 +201,23 @@ def test_names_that_are_not_utf8_stay_apart_and_it_is_said(tmp_path, name):
     assert [w for w in other.warnings if w not in plain.warnings] == [inputs.FOREIGN]
 
 
+def test_a_trace_of_ours_is_read_as_one_beside_files_of_others(folder, tmp_path):
+    from rotameter.adapters.importers.locating import open_any
+
+    path = tmp_path / "kept.rmt"
+    open_any([folder]).save(path)
+    alone = len(open_any([path]).table("tasks"))
+    jobs = tmp_path / "jobs.csv"
+    jobs.write_text("task_id,wall_s\na,1\nb,2\n")
+    both = open_any([path, jobs])
+    assert len(both.table("tasks")) == alone + 2
+    assert not any("meta.json" in word or "not read" in word for word in both.warnings)
+    garbage = tmp_path / "B"
+    garbage.write_text("garbage\n")
+    with pytest.raises(UnknownFormat, match="B"):
+        open_any([path, garbage])
+
+
 def test_what_a_trace_of_ours_has_no_use_for_is_said(folder, tmp_path):
     from rotameter.adapters.importers.locating import open_any
 

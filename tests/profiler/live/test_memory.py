@@ -63,6 +63,32 @@ def test_a_parents_peak_is_the_maximum_over_nested_resets(lab):
 
 @pytest.mark.alone
 @needs_reset
+def test_a_peak_that_another_meter_wiped_out_is_known(lab):
+    """The gate and a trace in one worker: both reset the kernel's one peak."""
+    session = lab(exact_peak=True).session
+    other = PeakMeter(Proc(Own()), exact=True)
+    try:
+        running = session.begin("t", "g")
+        _spike(90 * MB)
+        other.reset()
+        _spike(40 * MB)
+        session.end(running)
+        assert abs(running.readings["peak_memory_bytes"] - 90 * MB) <= 2 * MB
+        other.reset()
+        before = Proc(Own()).rss_bytes()
+        after = session.begin("u", "g")
+        _spike(60 * MB)
+        session.end(after)
+        session.begin("v", "g")  # resets
+        assert abs(other.missed_bytes - before - 60 * MB) <= 3 * MB
+        other.reset()
+        assert other.missed_bytes == 0
+    finally:
+        other.close()
+
+
+@pytest.mark.alone
+@needs_reset
 def test_four_threads_get_a_bound_that_holds(lab):
     session = lab(exact_peak=True).session
     true = {"load": 60 * MB, "join": 180 * MB, "agg": 20 * MB}

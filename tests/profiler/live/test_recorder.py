@@ -177,3 +177,29 @@ def test_closing_twice_and_a_hook_that_raises() -> None:
     recorder.close()
     recorder.close()
     assert not recorder._thread.is_alive()
+
+
+def test_a_fault_of_its_own_does_not_end_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[bytes] = []
+    faults: list[BaseException] = []
+    flush, struck = Recorder.flush, threading.Event()
+
+    def once(self: Recorder) -> None:
+        if struck.is_set():
+            flush(self)
+        else:
+            struck.set()
+            raise RuntimeError("planted")
+
+    monkeypatch.setattr(Recorder, "flush", once)
+    recorder = Recorder(CallSink(got.append), {"role": "client"}, flush_s=0.2)
+    recorder.on_fault = faults.append
+    assert struck.wait(10)
+    recorder.channel("deps", COLUMNS).add(("b", "a"))
+    until = time.monotonic() + 10
+    while not got and time.monotonic() < until:
+        time.sleep(0.005)
+    assert got and recorder._thread.is_alive()
+    recorder.close()
+    assert _rows(b"".join(got)) == [("b", "a")]
+    assert [str(fault) for fault in faults] == ["planted"]

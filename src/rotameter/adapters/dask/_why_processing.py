@@ -17,6 +17,7 @@ from rotameter.adapters.dask._why_workers import (
     paused,
     retiring,
 )
+from rotameter.profiler.live.redact import redact
 from rotameter.units import format_seconds, many
 from rotameter.values import Evidence
 
@@ -247,11 +248,12 @@ def _transfer(cluster: Cluster, row: Row, group: str) -> Reason:
     if missing is None:
         return Reason("transferring", f"waits on {label(row)} for data that is being fetched")
     wait, peer = missing
+    data = redact(wait["dep"])[:120]
     return Reason(
         "transfer_stuck",
         f"tasks on {label(row)} wait for data from {peer}, which is no worker of this cluster",
         workers=(str(row["address"]),),
-        evidence=(Evidence("data", wait["dep"], "", f"state {wait['state']!r} on the worker"),),
+        evidence=(Evidence("data", data, "", f"state {wait['state']!r} on the worker"),),
         advice="restart that worker: `client.restart_workers([address])`",
         blocking=True,
     )

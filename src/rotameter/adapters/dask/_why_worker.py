@@ -20,7 +20,7 @@ _LOCKS = ("lock", "multi_lock", "semaphore", "event", "queues", "variable", "pub
 
 
 def _key_text(key: Any) -> str:
-    return str(key)[:120]
+    return str(key)[:2000]  # whoever shows it takes secrets out first, then shortens it
 
 
 def _frames(worker: Any) -> dict[Any, dict[str, Any]]:

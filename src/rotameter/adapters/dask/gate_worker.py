@@ -36,6 +36,9 @@ ERROR_BYTES = 100_000
 """A task's own error is sent along up to this size."""
 
 
+_BY_VALUE = "_rotameter_live_"
+
+
 def _asked_for(error: BaseException) -> float:
     """Give the bytes that numpy could not get at once; 0 where nothing says how many."""
     need = getattr(error, "_total_size", 0)
@@ -75,11 +78,11 @@ class GateWorker(WorkerPlugin):
         self.worker = worker
         self._lock = threading.Lock()
         self._proc = Proc(Own())
-        # Where the tracer resets the kernel's peak, at the same boundaries, we only read it.
-        traced = any(name.startswith("rotameter") and name != TOPIC for name in worker.plugins)
-        exact = _compat.has_own_process(worker) and not traced
+        # A tracer that is here by value has its own meters: what it resets we only read.
+        apart = any(type(one).__module__.startswith(_BY_VALUE) for one in worker.plugins.values())
+        exact = _compat.has_own_process(worker) and not apart
         self._meter = PeakMeter(self._proc, exact=exact)
-        self._kept, self._high = not (traced or self._meter.exact), 0
+        self._kept, self._high = not (apart or self._meter.exact), 0
         self._running: dict[int, dict[str, Any]] = {}
         self._base = self._proc.rss_bytes() or 0
         self._said: list[dict[str, Any]] = []
@@ -131,7 +134,7 @@ class GateWorker(WorkerPlugin):
         Where nobody resets the kernel's peak it is that of the process's whole life: it says
         something of now only where it has risen.
         """
-        high = self._proc.hwm_bytes() or 0
+        high = max(self._proc.hwm_bytes() or 0, self._meter.missed_bytes)
         if not high or (self._kept and high <= self._high):
             return self._proc.rss_bytes() or 0
         self._high = high

@@ -318,7 +318,10 @@ class Core:
         self.recorder.channel("meta", ("value",)).add((facts,))
 
     def _first_of_host(self) -> bool:
-        """Tell whether no other worker process samples this host; true for one at a time."""
+        """Tell whether no other worker process samples this host; true for one at a time.
+
+        Where that cannot be found out, each samples it: the same figures twice do no harm.
+        """
         try:
             import fcntl
 
@@ -326,8 +329,10 @@ class Core:
             self._lock_fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._undo.append(lambda: os.close(self._lock_fd))
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (ImportError, OSError):
+        except BlockingIOError:
             return False
+        except (ImportError, OSError):
+            return True
         return True
 
     def failed(self, error: BaseException) -> None:

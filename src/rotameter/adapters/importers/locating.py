@@ -147,9 +147,15 @@ def _open(
     offset_s = utc_offset_seconds(utc_offset)
     for path in paths:
         readable(Path(os.path.expanduser(os.fspath(path))))
-    if len(paths) > 1 and format is None and all(is_trace(Path(p)) for p in paths):
-        merged = Trace.merge([open_trace(Path(p)) for p in paths])
-        return _unused(merged, options, utc_offset)
+    if len(paths) > 1 and format is None and any(map(_is_trace, paths)):
+        ours = [open_trace(Path(os.path.expanduser(os.fspath(p)))) for p in paths if _is_trace(p)]
+        foreign = [path for path in paths if not _is_trace(path)]
+        if not foreign:
+            return _unused(Trace.merge(ours), options, utc_offset)
+        rest = _open(
+            foreign, format=None, utc_offset=utc_offset, progress=progress, options=options
+        )
+        return Trace.merge([*ours, rest])
     first = Path(os.path.expanduser(os.fspath(paths[0])))
     if len(paths) == 1 and format is None:
         if is_trace(first) or (not first.exists() and first.suffix == ".rmt"):
@@ -180,6 +186,10 @@ def _open(
     return reading.read(
         paths, format=format, utc_offset_s=offset_s, options=options, progress=progress
     )
+
+
+def _is_trace(path: str | os.PathLike[str]) -> bool:
+    return is_trace(Path(os.path.expanduser(os.fspath(path))))
 
 
 def _unused(trace: Trace, options: Mapping[str, Any], utc_offset: str | float | None) -> Trace:

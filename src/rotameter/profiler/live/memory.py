@@ -20,6 +20,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import weakref
 from typing import Any
 
 from rotameter.profiler.live import proc as _proc
@@ -29,6 +30,8 @@ from rotameter.profiler.live.proc import Proc, usage
 __all__ = ["PeakMeter", "bound", "clear_refs_reason"]
 
 _SLACK_BYTES = 2 << 20
+# All that reset the kernel's one peak (the tracer, the gate): each tells the others what it was.
+_armed: weakref.WeakSet[PeakMeter] = weakref.WeakSet()
 
 
 def clear_refs_reason() -> str | None:
@@ -56,11 +59,14 @@ class PeakMeter:
         Whether resets work here.
     base_bytes : int
         The base of the bound above; see :func:`bound`.
+    missed_bytes : int
+        The highest peak, since the last reset here, that a reset by somebody else has wiped out.
     """
 
     def __init__(self, proc: Proc, *, exact: bool) -> None:
         self.proc = proc
         self.base_bytes = 0
+        self.missed_bytes = 0
         self.exact = False
         self._held: HeldFd | None = None
         self._args: tuple[Any, ...] = ()
@@ -86,6 +92,8 @@ class PeakMeter:
             self.exact = False
         elif usage > hwm + _SLACK_BYTES:
             self._usage_floor_bytes = usage
+        if self.exact:
+            _armed.add(self)
 
     def _open(self) -> bool:
         try:
@@ -122,6 +130,9 @@ class PeakMeter:
         """Make the present size the peak; gives the bytes written for it (the tracer's own)."""
         if not self.exact:
             return 0
+        if len(_armed) > 1:
+            self._tell_others()
+        self.missed_bytes = 0
         # The program may have closed the descriptor and got its number for a file of its own.
         if not self._ours() and not self._open():
             self.exact = False
@@ -135,6 +146,12 @@ class PeakMeter:
                 return 0
         return 1
 
+    def _tell_others(self) -> None:
+        peak = self.true_peak(self._usage_bytes())
+        for other in list(_armed):
+            if other is not self and other.missed_bytes < peak:
+                other.missed_bytes = peak
+
     def true_peak(self, usage_bytes: int) -> int:
         """Turn a reading of ru_maxrss (bytes) into the peak since the last reset (bytes)."""
         if usage_bytes > self._usage_floor_bytes:
@@ -144,6 +161,7 @@ class PeakMeter:
     def close(self) -> None:
         """Let go of the descriptor."""
         self.exact = False
+        _armed.discard(self)
         held, self._held = self._held, None
         if held is not None:
             held.close()

@@ -88,6 +88,8 @@ class Prober:
         cpu_s, peak = usage()
         r.process_cpu_s = (r.process_cpu_s or 0.0) + cpu_s - r.process_cpu0_s
         meter = self.meter
+        if meter.missed_bytes > peak:
+            peak = meter.missed_bytes
         alone = not r.shared and not r.stretched and len(self.active) == 1
         if alone and meter.exact and peak > meter._usage_floor_bytes and r.rss0_bytes is not None:
             # Nobody needs a new window: the next to begin opens its own.
@@ -138,6 +140,8 @@ class Prober:
         if meter.exact:
             if usage_bytes <= meter._usage_floor_bytes:
                 peak = meter.true_peak(usage_bytes)
+            if meter.missed_bytes > peak:
+                peak = meter.missed_bytes
             for other in self.active:
                 if other.level and other.peak_bytes < peak:
                     other.peak_bytes = peak

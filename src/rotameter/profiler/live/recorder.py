@@ -174,11 +174,13 @@ class Recorder:
             self._wake.wait(max(0.0, deadline - time.monotonic()))
             self._wake.clear()
             early = self._pending_bytes >= _EARLY_APPEND_BYTES
-            if early or time.monotonic() >= deadline:
-                self.flush()
+            due = early or time.monotonic() >= deadline
+            try:
+                self.flush() if due else self._encode()
+            except Exception as error:
+                self._tell(error)
+            if due:
                 deadline = time.monotonic() + self._flush_s
-            else:
-                self._encode()
 
     def _queue_frame(self, frame: bytes, rows: int) -> None:
         if self._pending_bytes + len(frame) > PENDING_LIMIT_BYTES:

@@ -46,7 +46,9 @@ class Probe:
             return dict.fromkeys(self.columns)
         exact = self._meter.exact
         new_max = not exact and max1 > max0
-        known = self._meter.true_peak(max1) if exact else max1 if new_max else 0
+        known = max1 if new_max else 0
+        if exact:
+            known = max(self._meter.true_peak(max1), self._meter.missed_bytes)
         added, kind = bound(
             exact=exact,
             shared=bool(getattr(context, "shared", False)),
