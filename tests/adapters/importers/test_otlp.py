@@ -355,6 +355,7 @@ def test_times_that_cannot_be_in_nanoseconds_are_said(unit: int, write: Any) -> 
     [
         {"spanId": None},
         {"spanId": "0" * 16},
+        {"spanId": None, "attributes": [text("rotameter.task_id", "")]},
         {"startTimeUnixNano": "soon"},
         {"startTimeUnixNano": -1},
         {"endTimeUnixNano": str(10**30)},

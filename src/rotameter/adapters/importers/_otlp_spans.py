@@ -91,7 +91,8 @@ def span_of(given: Any, resource: Resource) -> Span:
     found = read.attributes(given)
     own = {k[len(OWN) :]: v for k, v in found.items() if k.startswith(OWN)}
     named = own.get("task_id")
-    if span is None and not isinstance(named, str):
+    task = safe_id(named) if isinstance(named, str) and named else None
+    if span is None and task is None:
         raise ValueError("a span without a spanId")
     start, end = _times(given)
     row: dict[str, Any] = {
@@ -119,7 +120,6 @@ def span_of(given: Any, resource: Resource) -> Span:
         and not _NOISE.search(key)
     }
     parent = read.hex_id(read.field(given, "parentSpanId"), 8)
-    task = safe_id(named) if isinstance(named, str) and named else None
     links, moments = _links(given), _moments(given)
     return Span(trace, span, parent, row, resource, links, moments, numbers, task)
 
