@@ -123,12 +123,30 @@ def test_reports_are_not_overwritten_by_the_function_and_not_lost_by_the_method(
     rm.report(run.trace, target, force=True)
 
 
+def test_a_report_that_cannot_be_written_does_not_end_the_script(tmp_path: Path) -> None:
+    with rm.trace(tmp_path / "run.rmt") as run:
+        double(1)
+    (tmp_path / "file").write_text("x")
+    with pytest.warns(TracerWarning, match="no report"):
+        assert run.report(tmp_path / "file" / "r.html") is None
+
+
+def test_an_empty_name_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "here"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    with pytest.warns(TracerWarning, match="the name of the trace is empty"), rm.trace("") as run:
+        assert double(1) == 2
+    assert run.path is None and [p.name for p in tmp_path.iterdir()] == ["here"]
+
+
 def test_a_client_that_is_none_of_ours_costs_only_its_trace(tmp_path: Path) -> None:
     with pytest.warns(TracerWarning, match="the run goes on"):
         manager = rm.trace(tmp_path / "run.rmt", client=object())
         with manager as run:
             assert double(1) == 2
     assert len(run.trace.tasks) == 1
+    assert any("the cluster is not in this trace" in word for word in run.trace.warnings)
 
 
 def test_changing_the_folder_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

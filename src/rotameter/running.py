@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run"]
 
+_LAST = "the cluster's last records may be missing"
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -47,6 +49,7 @@ class Run:
 
     def __init__(self, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
         given = os.fspath(path)
+        self._named = bool(given)
         # Resolved now: the program may change its folder before the run ends.
         self._given = given if "://" in given else os.path.abspath(os.path.expanduser(given))
         self._options = options
@@ -82,7 +85,10 @@ class Run:
         self._begin()
         client = self._options["client"]
         if client is not None and self.path is not None:
-            self._guard(self._attach, client)
+            try:
+                self._attach(client)
+            except Exception as problem:
+                self._not_traced(problem)
         return self
 
     def __exit__(
@@ -92,7 +98,7 @@ class Run:
         traceback: types.TracebackType | None,
     ) -> None:
         if self._attachment is not None:
-            self._guard(self._attachment.finish)
+            self._guard(_LAST, self._attachment.finish)
         self._end(error)
 
     async def __aenter__(self) -> Run:
@@ -105,7 +111,7 @@ class Run:
                 self._attachment = await attach_async(client, self.path, **self._dask_options())
                 self._note_inactive()
             except Exception as problem:
-                self._warn("the cluster is not traced", problem)
+                self._not_traced(problem)
         return self
 
     async def __aexit__(
@@ -118,7 +124,7 @@ class Run:
             try:
                 await self._attachment.finish_async()
             except Exception as problem:
-                self._warn("the cluster's last records may be missing", problem)
+                self._warn(f"{_LAST}, the run goes on", problem)
         self._end(error)
 
     def _warn(self, what: str, problem: BaseException) -> None:
@@ -126,11 +132,11 @@ class Run:
         more = f" ({hint})" if hint else ""
         warn_once(f"rotameter: {what}: {first_line(problem)}{more}", stacklevel=4)
 
-    def _guard(self, call: Callable[..., Any], *args: Any) -> None:
+    def _guard(self, what: str, call: Callable[..., Any], *args: Any) -> None:
         try:
             call(*args)
         except Exception as problem:
-            self._warn(f"{getattr(call, '__name__', 'a step')} failed, the run goes on", problem)
+            self._warn(f"{what}, the run goes on", problem)
 
     def _dask_options(self) -> dict[str, Any]:
         return {k: self._options[k] for k in ("level", "exact_peak", "keep_errors")}
@@ -144,12 +150,21 @@ class Run:
 
     def _note_inactive(self) -> None:
         """Leave word in the trace when somebody else already traces the cluster."""
+        if not self._attachment.active:
+            self._note(f"the cluster is not in this trace: {self._attachment.reason}")
+
+    def _not_traced(self, problem: Exception) -> None:
+        """Warn, and leave word in the trace, that the cluster is not in it."""
+        self._warn("the cluster is not traced, the run goes on", problem)
+        reason = first_line(problem).removeprefix("AttachError: ")
+        with contextlib.suppress(OSError):
+            self._note(f"the cluster is not in this trace: {reason}")
+
+    def _note(self, text: str) -> None:
         from rotameter.profiler.folder import read_meta, update_meta
 
-        if self.path is not None and not self._attachment.active:
-            words = read_meta(self.path).get("warnings", [])
-            why = f"the cluster is not in this trace: {self._attachment.reason}"
-            update_meta(self.path, warnings=[*words, why])
+        if self.path is not None:
+            update_meta(self.path, warnings=[*read_meta(self.path).get("warnings", []), text])
 
     def _folder(self) -> Path:
         """Make the folder: the given path, a free name beside it, or a spool for a URL."""
@@ -159,6 +174,8 @@ class Run:
             self.url = self._given
             name = Path(self._given.split("?")[0]).name or "run.rmt"
             return create(Path(tempfile.mkdtemp(prefix="rotameter-")) / name)
+        if not self._named:
+            raise UsageError("the name of the trace is empty", hint='such as "run.rmt"')
         path = Path(self._given)
         if self._options["force"]:
             return create(path, force=True)
@@ -196,7 +213,7 @@ class Run:
             self._warn("the tracer could not start; nothing is recorded", problem)
             return
         if "dask" in sys.modules:
-            self._guard(self._watch_local_dask)
+            self._guard("Dask's local schedulers are not traced", self._watch_local_dask)
 
     def _watch_local_dask(self) -> None:
         from rotameter.adapters.dask.callback import RotameterCallback
@@ -206,13 +223,13 @@ class Run:
 
     def _end(self, error: BaseException | None) -> None:
         if self._callback is not None:
-            self._guard(self._callback.unregister)
+            self._guard("Dask's callback stays registered", self._callback.unregister)
         if self._session is not None:
-            self._guard(self._stop_session)
+            self._guard("the last records may be missing", self._stop_session)
         if self._outer is not None:
-            self._guard(self._copy_part, error)
+            self._guard(f"{self._given} gets no copy of its part", self._copy_part, error)
         elif self.path is not None:
-            self._guard(self._finish, error)
+            self._guard("the trace could not be closed", self._finish, error)
 
     def _stop_session(self) -> None:
         unsaid = process.stop(self._session)["dropped_unsaid"]
@@ -284,7 +301,8 @@ class Run:
         """Write the HTML report; see :func:`rotameter.report`.
 
         A script that ends with this call must not fail for it: where the file exists a free
-        name beside it is taken, and where nothing was recorded nothing is written; both warn.
+        name beside it is taken, and where nothing was recorded, or the file cannot be written,
+        nothing is; each warns.
         """
         if self._trace is None:
             warn_once("rotameter: no report: no trace was recorded", stacklevel=2)
@@ -295,7 +313,11 @@ class Run:
             warn_once(f"{target} exists; writing {free}", stacklevel=2)
         from rotameter import api
 
-        return api.report(self._trace, free, force=force)
+        try:
+            return api.report(self._trace, free, force=force)
+        except Exception as problem:
+            self._warn("no report", problem)
+            return None
 
     def _repr_html_(self) -> str:
         return self.trace._repr_html_() if self._trace is not None else "<p>trace open</p>"

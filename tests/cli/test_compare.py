@@ -14,6 +14,7 @@ from tests.profiler.comparing.runs import build
 from rotameter.cli import _main
 from rotameter.profiler.comparing.totals import Total
 from rotameter.profiler.comparing.verdict import compare
+from rotameter.profiler.trace import Trace
 from rotameter.values import Verdict
 from rotameter.viz.comparison import MAX_LINES, comparison_text
 from rotameter.viz.comparison_words import shown_total
@@ -204,3 +205,20 @@ def test_hostile_and_many_names_fit() -> None:
     )
     text = comparison_text(found, ("界" * 30, "\x1b[2J"))
     assert fits(text) and "\x1b" not in text
+
+
+def test_a_side_without_tasks_is_refused(runs: Any, said: Said, tmp_path: Path) -> None:
+    """All that was recorded of it was dropped: nothing is gone, and nothing got faster."""
+    row = {"kind": "records_dropped", "at_ns": 1, "count": 200_016}
+    empty = str(Trace.from_tables({"events": [row]}).save(tmp_path / "empty.rmt"))
+    (whole,) = runs(BASE)
+    out, err = said(whole, empty, code=4)
+    assert out == "" and "the later side holds no task" in err
+    assert "the earlier side holds no task" in said(empty, whole, code=4)[1]
+
+
+def test_dropped_records_are_said(tmp_path: Path) -> None:
+    poor = build(BASE)
+    poor.meta["dropped"] = 12
+    notes = compare([build(BASE)], [poor]).notes
+    assert "12 records were dropped on the later side: its counts and sums are too low" in notes

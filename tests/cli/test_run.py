@@ -124,6 +124,11 @@ def test_module_and_command(tmp_path: Path) -> None:
     assert not (tmp_path / "n.rmt").exists()
 
 
+def test_a_name_with_a_dash_is_printed_as_no_option(tmp_path: Path) -> None:
+    done = _run(tmp_path, "-o", "./-dash.rmt", _script(tmp_path, "pass"))
+    assert "rotameter report ./-dash.rmt -o ./-dash.html" in done.stderr
+
+
 def test_existing_trace_is_kept(tmp_path: Path) -> None:
     script = _script(tmp_path, "open('ran', 'w')")
     assert _run(tmp_path, "-o", "run.rmt", script).returncode == 0

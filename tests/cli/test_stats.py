@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from rotameter.cli.convert import convert
 from rotameter.cli.stats import stats
+from rotameter.profiler.trace import Trace
 
 WFFORMAT = {
     "name": "w", "schemaVersion": "1.5",
@@ -92,3 +93,14 @@ def test_the_table_of_what_was_refused_is_there_as_the_warning_says(tmp_path: Pa
     assert "see table rejects (rotameter convert INPUT --to csv --table rejects)" in ran.stderr
     ran = CliRunner().invoke(convert, [str(path), "--to", "csv", "--table", "rejects"])
     assert "a row of totals, not a task" in ran.stdout
+
+
+def test_dropped_records_are_said(tmp_path: Path) -> None:
+    lost = {"kind": "records_dropped", "at_ns": 1, "count": 200_016}
+    trace = Trace.from_tables({"tasks": [{"task_id": "a", "wall_s": 1.0}], "events": [lost]})
+    path = str(trace.save(tmp_path / "poor.rmt"))
+    assert json.loads(call(path, "--json"))["dropped"] == 200_016
+    (line,) = [one for one in call(path).splitlines() if "dropped records" in one]
+    assert line.split()[-1] == "200,016"
+    whole = Trace.from_tables({"tasks": [{"task_id": "a", "wall_s": 1.0}]})
+    assert "dropped" not in call(str(whole.save(tmp_path / "whole.rmt")))

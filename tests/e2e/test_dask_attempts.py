@@ -187,6 +187,27 @@ def test_what_still_runs_when_the_trace_ends(client, tmp_path):
     assert client.gather(futures) == [3000, 3001]
 
 
+def test_an_attempt_that_was_given_up_and_runs_on_is_cancelled(client, tmp_path):
+    mark = tmp_path / "let go"
+
+    def until(n):
+        while not mark.exists():
+            time.sleep(0.02)
+
+    def work():
+        futures = client.map(until, range(4500, 4504))
+        time.sleep(0.4)
+        client.cancel(futures)
+        time.sleep(0.2)
+
+    _, trace, _ = traced(client, tmp_path / "run.rmt", work)
+    mark.touch()
+    client.gather(client.map(nap, range(4510, 4522), seconds=0.05))  # all threads are free again
+    tasks = trace.table("tasks").to_pylist()
+    assert tasks and {t["outcome"] for t in tasks} == {"cancelled"}
+    assert all(t["ended_ns"] is None for t in tasks)
+
+
 def test_cancelled_attempts(client, tmp_path):
     def work():
         futures = client.map(nap, range(4000, 4012), seconds=0.4)

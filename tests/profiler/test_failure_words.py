@@ -71,3 +71,14 @@ def test_tasks_that_never_started_count_too() -> None:
     meta = {"engine": "dask", "run": {"status": "failed"}}
     sentence = diagnose(Trace.from_tables({"tasks": rows, "events": [event]}, meta)).sentence
     assert "1 task of 57 failed: `g` raised KeyError" in sentence
+
+
+def test_an_exit_code_that_the_program_chose_is_told() -> None:
+    """It caught the error and went on: the failed task need not be why it ended so."""
+    rows = [{"task_id": "bad", "group": "g", "outcome": "failed", "error": "ValueError: no"}]
+    for run, words in (
+        ({"exit_code": 3}, "Run failed with exit code 3. 1 task of 1 failed: `g` raised"),
+        ({"exit_code": 1, "error": "ValueError: no"}, "Run failed. 1 task of 1 failed: `g`"),
+    ):
+        meta = {"engine": "dask", "run": {"status": "failed", **run}}
+        assert diagnose(Trace.from_tables({"tasks": rows}, meta)).sentence.startswith(words)

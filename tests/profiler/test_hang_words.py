@@ -77,3 +77,30 @@ def test_of_a_second_computation_what_it_still_had_to_do_is_told() -> None:
     assert twice(4) == (
         "Run interrupted after 8 s: 4 of 10 tasks were done. 6 tasks never started."
     )
+
+
+def shut_down(run: dict[str, Any], left: int) -> str:
+    """Ten of forty tasks are done when the cluster ends; the scheduler has the rest, or none."""
+    rows = [
+        {"task_id": f"t{n}", "group": "slp", "outcome": "ok", "worker": "w", "submitted_ns": S,
+         "started_ns": (n + 1) * S, "ended_ns": (n + 2) * S}
+        for n in range(10)
+    ]  # fmt: skip
+    events = [{"kind": "graph_submitted", "at_ns": S, "count": 40}]
+    counts = [("queued", 30, 2), ("queued", left, 11)]
+    samples = [
+        {"at_ns": at * S, "subject": "scheduler", "metric": name, "value": float(value)}
+        for name, value, at in counts
+    ]
+    made = {"tasks": rows, "events": events, "samples": samples}
+    return diagnose(Trace.from_tables(made, {"engine": "dask", "run": run})).sentence
+
+
+def test_what_a_cluster_left_undone_when_it_was_shut_down_is_told() -> None:
+    words = "When it ended, 30 of 40 tasks had never started."
+    said = shut_down({"status": "ok"}, 30)
+    assert said.startswith(words) and "Nothing worth" not in said
+    # Results that nobody wanted any more were let go of.
+    assert "never started" not in shut_down({"status": "ok"}, 0)
+    for run in ({"exit_code": 9}, {"error": "KeyError: 'x'", "exit_code": 1}):
+        assert words in shut_down({"status": "failed", **run}, 0)

@@ -30,7 +30,7 @@ def test_the_counts_and_sums() -> None:
     )  # fmt: skip
     made = stats(trace)
     assert list(made) == [
-        "schema", "tasks", "attempts", "deps", "rejected", "outcomes", "makespan_s",
+        "schema", "tasks", "attempts", "deps", "rejected", "dropped", "outcomes", "makespan_s",
             "makespan_how", "makespan_at_least", "task_wall_s",
         "compute_s", "sums", "warnings", "usage", "devices",
     ]  # fmt: skip

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rotameter.cli._common import Given, echo_json, input_options, load, short_name
-from rotameter.errors import UsageError, WouldOverwrite, no_folder
+from rotameter.errors import EmptyTrace, UsageError, WouldOverwrite, no_folder
+from rotameter.units import many
 
 if TYPE_CHECKING:
     from rotameter.profiler.scaling import Scaling
@@ -198,6 +199,17 @@ def _print_laws(found: Scaling, at: float | None, as_json: bool) -> None:
     click.echo(laws_text(found, at, _LAW_LINES))
 
 
+def _refuse_empty(label: str, side: Sequence[Trace]) -> None:
+    """Nothing is said of what changed against runs that tell of no task."""
+    if any(trace.table(name).num_rows for trace in side for name in ("tasks", "flows")):
+        return
+    lost = sum(dropped for trace in side if isinstance(dropped := trace.meta.get("dropped"), int))
+    raise EmptyTrace(
+        f"the {label} side holds no task: there is nothing to compare",
+        hint=f"{many(lost, 'record')} could not be kept" if lost else "check its name",
+    )
+
+
 def _print_comparison(
     old: Sequence[Trace],
     new: Sequence[Trace],
@@ -209,6 +221,8 @@ def _print_comparison(
     from rotameter.profiler.comparing.stored import read_predictions
     from rotameter.profiler.comparing.verdict import compare as compare_runs
 
+    for label, side in (("earlier", old), ("later", new)):
+        _refuse_empty(label, side)
     kept = read_predictions(paths[0][0]) if len(old) == 1 else None
     found = compare_runs(old, new, diagnose=api.diagnose, predictions=kept)
     if page is not None:

@@ -264,9 +264,11 @@ def _close(plan: Launch, folder: Path, run: dict[str, Any], usage: Any, child: i
     if plan.quiet:
         return
     shown = os.path.relpath(folder)
+    shown = f"./{shown}" if shown.startswith("-") else shown  # no option
     verdict = api.diagnose(trace)
     click.echo(f"\nrotameter: {verdict.sentence}", err=True)
     click.echo(f"trace:  {shown}", err=True)
     page = f"{Path(shown).stem}.html"
+    page = f"./{page}" if page.startswith("-") else page
     command = shlex.join(["rotameter", "report", shown, "-o", page])
     click.echo(f"report: {command}", err=True)

@@ -37,8 +37,9 @@ def stats_text(found: Mapping[str, Any]) -> str:
     outcomes = ", ".join(f"{name} {count:,}" for name, count in found["outcomes"].items())
     lines = [_line("tasks", format_count(found["tasks"]))]
     lines.append(_line("attempts", format_count(found["attempts"]), outcomes))
-    for label, key in (("dependencies", "deps"), ("rejected records", "rejected")):
-        if found[key]:
+    kinds = {"dependencies": "deps", "rejected records": "rejected", "dropped records": "dropped"}
+    for label, key in kinds.items():
+        if found.get(key):
             lines.append(_line(label, format_count(found[key])))
     if found["makespan_s"] is not None:
         least = "≥ " if found.get("makespan_at_least") else ""

@@ -10,7 +10,7 @@ import numpy as np
 
 from rotameter.profiler.figures import task_hours
 from rotameter.profiler.findings.failed_work import readable_id
-from rotameter.profiler.hang_words import never_started
+from rotameter.profiler.hang_words import left_behind, never_started
 from rotameter.profiler.usage import hours
 from rotameter.profiler.view import short
 from rotameter.units import format_count, format_seconds, many
@@ -74,12 +74,17 @@ def why_failed(seen: View, run: dict[str, Any], findings: Sequence[Finding]) -> 
     if not exits:
         # Without exit codes the error says most; hours only where they are many.
         parts = [text for text in (raised, spent) if text]
+    code = run.get("exit_code")
     if parts:
-        return f"Run failed. {stop('; '.join(parts))}{_blind(seen)}"
+        # Without an error the program chose its exit code: what failed need not be why.
+        how = f" with exit code {code}" if code and not error else ""
+        return f"Run failed{how}. {stop('; '.join(parts))}{_blind(seen)}"
+    never = left_behind(seen, failed=True)
+    rest = f" {never}" if never else ""
     if error:
-        return f"Run failed: {stop(short(error, 160))}{_unseen(seen, run)}"
-    if run.get("exit_code") is not None:
-        return f"Run failed with exit code {run['exit_code']}; no task failed."
+        return f"Run failed: {stop(short(error, 160))}{_unseen(seen, run)}{rest}"
+    if code is not None:
+        return f"Run failed with exit code {code}; no task failed.{rest}"
     return "Run failed; why was not recorded."
 
 

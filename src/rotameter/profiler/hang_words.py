@@ -13,7 +13,7 @@ from rotameter.units import format_count, format_seconds, many
 if TYPE_CHECKING:
     from rotameter.profiler.view import View
 
-__all__ = ["hang_words", "never_started", "unrunnable"]
+__all__ = ["hang_words", "left_behind", "never_started", "unrunnable"]
 
 STILL_S, STILL_RATIO = 5.0, 0.1
 """That nothing ran is told from this length and part of the run on."""
@@ -49,6 +49,24 @@ def never_started(seen: View) -> tuple[int, int]:
     before = np.unique(seen.task[known & (graph < len(at) - 1)])
     repeats = len(np.intersect1d(last, before))
     return never, min(never, len(before) - repeats) if repeats else 0
+
+
+def left_behind(seen: View, *, failed: bool) -> str | None:
+    """Say how many tasks never started, in a run that nobody interrupted.
+
+    Where it went well that is told only where the scheduler still had them when it ended: a program
+    may let go of results that it does not want.
+    """
+    never, again = never_started(seen)
+    if not never or not (failed or _scheduler_had_tasks(seen)):
+        return None
+    total = len(seen.task_ids) + never - again
+    return f"When it ended, {format_count(never)} of {many(total, 'task')} had never started."
+
+
+def _scheduler_had_tasks(seen: View) -> bool:
+    """Say whether the scheduler's last counts are of tasks that wait for a worker or for a turn."""
+    return any(_last_sample(seen, name) > 0 for name in ("queued", "processing", "no_worker"))
 
 
 def unrunnable(seen: View) -> list[tuple[str | None, str, int]]:
@@ -117,9 +135,14 @@ def hang_words(seen: View, run: dict[str, Any]) -> list[str]:
 
 def _last_no_worker(seen: View) -> bool:
     """Say whether the scheduler last counted tasks that no worker could take."""
-    _, at, value = seen.samples("no_worker")
+    return _last_sample(seen, "no_worker") > 0
+
+
+def _last_sample(seen: View, name: str) -> float:
+    """Give the last value of a count; 0 where there is none."""
+    _, at, value = seen.samples(name)
     known = np.flatnonzero(~np.isnan(at))
-    return bool(known.size and value[known[np.argmax(at[known])]] > 0)
+    return float(value[known[np.argmax(at[known])]]) if known.size else 0.0
 
 
 def _still_s(seen: View, run: dict[str, Any]) -> float | None:

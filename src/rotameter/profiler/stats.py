@@ -69,6 +69,7 @@ def stats(trace: Trace) -> dict[str, Any]:
     Returns
     -------
     dict
+        ``dropped`` counts the records that could not be kept;
         ``makespan_how`` is ``measured`` where the attempts' times give ``makespan_s``, ``recorded``
         where they have none and the input states it; ``makespan_at_least`` says whether attempts
         that ran lack a start or an end, so that ``makespan_s`` is a lower bound; ``task_wall_s`` is
@@ -106,6 +107,7 @@ def stats(trace: Trace) -> dict[str, Any]:
         "attempts": seen.n,
         "deps": trace.table("deps").num_rows,
         "rejected": trace.table("rejects").num_rows,
+        "dropped": dropped if isinstance(dropped := trace.meta.get("dropped"), int) else 0,
         "outcomes": {str(k or "unknown"): counts[k] for k in sorted(counts, key=str)},
         "makespan_s": None if makespan is None else round(makespan, 9),
         "makespan_how": None if makespan is None else how,

@@ -26,7 +26,7 @@ from rotameter.profiler.figures import (
 )
 from rotameter.profiler.findings.base import tracing_s
 from rotameter.profiler.gpu import gpu_sentence
-from rotameter.profiler.hang_words import hang_words, never_started
+from rotameter.profiler.hang_words import hang_words, left_behind, never_started
 from rotameter.profiler.open_ends import open_tasks, still_waiting, unknown_outcome
 from rotameter.profiler.usage import ends, gpu_words, hours, is_job_log, percent, usage
 from rotameter.profiler.view import View, short, view
@@ -174,6 +174,8 @@ def sentence(
     if is_job_log(seen):
         return _job_log(seen, facts, losses)
     burnt, unended = _burnt(seen, facts["failed"]), _unended(seen)
+    never = left_behind(seen, failed=False)
+    unended = " ".join(text for text in (never, unended) if text) or None
     if not findings:
         said = burnt or _nothing(seen, book, unended)
         return f"{unended} {said}" if unended else said

@@ -181,7 +181,9 @@ def half() -> Any:
     made._lock, made._proc, made._running, made._base = threading.Lock(), process, {}, 0
     made._said, made._raised = [], Counter()
     made._kept, made._high = False, 0
-    made._meter = SimpleNamespace(exact=True, reset=lambda: setattr(process, "high", process.now))
+    made._meter = SimpleNamespace(
+        exact=True, missed_bytes=0, reset=lambda: setattr(process, "high", process.now)
+    )
     return made, process, said
 
 
@@ -205,7 +207,7 @@ def test_a_worker_tells_beside_whom_a_task_ran_and_by_how_much_it_grew(half: Any
 def test_a_peak_that_nobody_resets_is_told_of_once(half: Any) -> None:
     """Else what comes after a large task would count as large itself."""
     made, process, _ = half
-    made._meter = SimpleNamespace(exact=False, reset=lambda: None)
+    made._meter = SimpleNamespace(exact=False, missed_bytes=0, reset=lambda: None)
     made._kept = True
     process.set(1.0)
     found = {}

@@ -387,3 +387,19 @@ def test_what_is_no_log_is_refused_with_what_to_do(tmp_path, name, data, hint):
     with pytest.raises(UnknownFormat) as caught:
         rotameter.open(tmp_path / name)
     assert hint in (caught.value.hint or "") and "[Content" not in str(caught.value)
+
+
+def test_traces_in_a_folder_are_no_files_of_others(folder, tmp_path):
+    from rotameter.adapters.importers.locating import open_any
+
+    place = tmp_path / "runs"
+    place.mkdir()
+    for name in ("a", "b"):
+        open_any([folder]).save(place / f"{name}.rmt")
+    with pytest.raises(BadInput, match=r"runs is no trace; it holds 2 traces .*a\.rmt") as error:
+        open_any([place])
+    assert "*.rmt" in error.value.hint
+    (place / "jobs.csv").write_text("task_id,wall_s\na,1\nb,2\n")
+    beside = open_any([place])
+    assert len(beside.table("tasks")) == 2
+    assert any("2 traces of rotameter are left out" in word for word in beside.warnings)

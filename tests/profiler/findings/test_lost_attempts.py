@@ -159,3 +159,11 @@ def test_a_log_of_slurm_tells_both_kinds(tmp_path: Path) -> None:
 def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
     trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
     assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))
+
+
+def test_what_a_shuffle_of_dask_puts_back_is_its_own_way(made_run: Make) -> None:
+    run = taken(made_run, "rescheduled", engine="dask")
+    assert check(run.trace())
+    for row in run.tables["tasks"]:
+        row["group"] = row["group"].replace("relax", "p2pshuffle")
+    assert check(run.trace()) == []

@@ -411,7 +411,10 @@ async def attach_async(
         ) from error
     if not attachment.active and not shared:
         attachment._release()
-        raise AttachError(f"the cluster is not traced: {attachment.reason}")
+        raise AttachError(
+            f"the cluster is not traced: {attachment.reason}",
+            hint="that trace holds the tasks of all clients",
+        )
     holder = None if attachment.active else attachment.holder
     if holder is not None and all(other.client.id != holder for other in _live):
         warn_once(f"rotameter does not trace this Dask cluster: {attachment.reason}")

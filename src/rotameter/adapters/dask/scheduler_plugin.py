@@ -209,7 +209,8 @@ class SchedulerTracer(SchedulerPlugin):
             reason = "the trace of this scheduler has ended"
             return {"ok": False, "reason": reason, "orphan": orphan}
         if self.hub.store is not None:
-            return {"ok": False, "reason": "this scheduler writes its own trace", "holder": None}
+            reason = f"this scheduler writes its own trace ({self.hub.store.folder}, on its host)"
+            return {"ok": False, "reason": reason, "holder": None}
         if action == "handover" and holder == client:
             self.hub.attach(str(to))
         elif action == "attach":

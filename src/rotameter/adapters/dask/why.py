@@ -19,7 +19,7 @@ from rotameter.adapters.dask._why_groups import group_reasons
 from rotameter.adapters.dask._why_processing import Cluster
 from rotameter.adapters.dask._why_ship import ByValue
 from rotameter.adapters.dask._why_values import Eta, GroupWhy, Reason, Why
-from rotameter.errors import RotameterError
+from rotameter.errors import RotameterError, UsageError
 from rotameter.profiler.live.redact import clip, redact
 from rotameter.units import format_count, format_seconds, many
 from rotameter.values import Evidence
@@ -79,9 +79,12 @@ def why_at(address: str, timeout_s: float = 2.0) -> Why:
     ------
     NoAnswer
         If nothing answers there within the time.
+    UsageError
+        If the address is none.
     """
+    full = _full(address)
     arguments = _distributed("security").Security().get_connection_args("client")
-    return asyncio.run(_why(_full(address), arguments, timeout_s))
+    return asyncio.run(_why(full, arguments, timeout_s))
 
 
 def _distributed(name: str) -> Any:
@@ -91,7 +94,14 @@ def _distributed(name: str) -> Any:
 
 def _full(address: str) -> str:
     address = address.strip()
-    return address if "://" in address else f"tcp://{address}"
+    if "://" in address:
+        return address
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isascii() or not port.isdigit():
+        raise UsageError(
+            f"not an address of a scheduler: {address!r}", hint="such as tcp://10.0.0.1:8786"
+        )
+    return f"tcp://{address}"
 
 
 async def _why(

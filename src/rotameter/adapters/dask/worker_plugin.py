@@ -131,6 +131,7 @@ class WorkerTracer(Attempts, WorkerPlugin):
         worker.handlers[SLOTS_OP] = self.read_slots
         self._open_ways()
         self._settings()
+        guarded(self._sample_now, self._failed)()  # what the worker holds before any task does
         message = {
             "op": HELLO_OP,
             "origin": core.origin,
@@ -180,7 +181,7 @@ class WorkerTracer(Attempts, WorkerPlugin):
             return
         self._close_ways()
         core = self.core
-        for step in (self._untap, self._last_sample, self._record_errors):
+        for step in (self._untap, self._sample_now, self._record_errors):
             guarded(step, self._failed)()
         try:
             self._record_open("worker_lost" if closing else "running")
@@ -229,7 +230,7 @@ class WorkerTracer(Attempts, WorkerPlugin):
     def _untap(self) -> None:
         _compat.untap_log(self.worker, "transfer_incoming_log")
 
-    def _last_sample(self) -> None:
+    def _sample_now(self) -> None:
         self.sample(self._session.sample_rss())
 
     def _record_errors(self) -> None:
@@ -285,9 +286,11 @@ class WorkerTracer(Attempts, WorkerPlugin):
             if self._open.pop(attempt.run_id, None) is None or attempt.running is None:
                 continue
             attempt.running.cpu_ns = None
+            # Dask lets a task that nobody wants any more run on.
+            given_up = getattr(attempt.task, "state", None) == "cancelled"
             self._session.end(
                 attempt.running,
-                outcome,
+                "cancelled" if given_up and outcome == "running" else outcome,
                 worker=self.worker.address,
                 started_ns=attempt.started_ns,
                 ended_ns=ended_ns,

@@ -11,9 +11,10 @@ from typing import Any
 
 from rotameter.adapters.importers import reading, rundirs
 from rotameter.adapters.importers.walking import readable
-from rotameter.errors import UsageError
+from rotameter.errors import BadInput, UnknownFormat, UsageError
 from rotameter.profiler.store import is_trace, open_trace
 from rotameter.profiler.trace import Trace
+from rotameter.units import many
 
 __all__ = ["open_any", "positive_scale_of", "scale_of", "utc_offset_seconds"]
 
@@ -147,9 +148,11 @@ def _open(
     offset_s = utc_offset_seconds(utc_offset)
     for path in paths:
         readable(Path(os.path.expanduser(os.fspath(path))))
-    if len(paths) > 1 and format is None and any(map(_is_trace, paths)):
+    foreign = [path for path in paths if not _is_trace(path)]
+    folders = any(os.path.isdir(os.path.expanduser(path)) for path in foreign)
+    # Beside a run's folder a trace may be of that run: it is told apart further on.
+    if len(paths) > 1 and format is None and len(foreign) < len(paths) and not folders:
         ours = [open_trace(Path(os.path.expanduser(os.fspath(p)))) for p in paths if _is_trace(p)]
-        foreign = [path for path in paths if not _is_trace(path)]
         if not foreign:
             return _unused(Trace.merge(ours), options, utc_offset)
         rest = _open(
@@ -183,9 +186,18 @@ def _open(
             folder = Path(os.path.expanduser(os.fspath(path)))
             if folder.is_dir():
                 rundirs.check_folder(folder, progress)
-    return reading.read(
-        paths, format=format, utc_offset_s=offset_s, options=options, progress=progress
-    )
+    try:
+        return reading.read(
+            paths, format=format, utc_offset_s=offset_s, options=options, progress=progress
+        )
+    except (BadInput, UnknownFormat) as error:
+        inside = sorted(str(one) for one in first.glob("*.rmt") if is_trace(one))
+        if len(paths) > 1 or not inside:
+            raise
+        what = f"{many(len(inside), 'trace')} of rotameter, such as {inside[0]}"
+        raise BadInput(
+            f"{first} is no trace; it holds {what}", hint=f"name them: {first}/*.rmt"
+        ) from error
 
 
 def _is_trace(path: str | os.PathLike[str]) -> bool:

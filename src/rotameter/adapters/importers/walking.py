@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rotameter.errors import BadInput
+from rotameter.profiler.store import is_trace
 from rotameter.units import many
 
 __all__ = ["Unread", "entries", "files_below", "is_file", "is_folder", "matching", "readable"]
@@ -18,6 +19,11 @@ _SHOWN = 3
 
 class Unread:
     """Folders and files that could not be looked at, and why.
+
+    Attributes
+    ----------
+    traces : list of str
+        Traces of rotameter that were passed over.
 
     Examples
     --------
@@ -29,6 +35,7 @@ class Unread:
 
     def __init__(self) -> None:
         self._found: dict[str, str] = {}
+        self.traces: list[str] = []
 
     def __len__(self) -> int:
         return len(self._found)
@@ -38,7 +45,18 @@ class Unread:
         self._found.setdefault(os.fspath(path), reason or "unknown reason")
 
     def words(self) -> list[str]:
-        """Give a sentence, or none."""
+        """Give a sentence for each kind, or none."""
+        return [*self._unread(), *self._passed()]
+
+    def _passed(self) -> list[str]:
+        if not self.traces:
+            return []
+        shown = ", ".join(sorted(self.traces)[:_SHOWN])
+        more = f" and {len(self.traces) - _SHOWN:,} more" if len(self.traces) > _SHOWN else ""
+        were = "trace of rotameter is" if len(self.traces) == 1 else "traces of rotameter are"
+        return [f"{len(self.traces):,} {were} left out (name them to read them): {shown}{more}"]
+
+    def _unread(self) -> list[str]:
         if not self._found:
             return []
         shown = [f"{path} ({reason})" for path, reason in list(self._found.items())[:_SHOWN]]
@@ -86,7 +104,10 @@ def is_file(path: Path, unread: Unread) -> bool:
 
 
 def files_below(folder: Path, unread: Unread, skip: Iterable[str] = ()) -> Iterator[Path]:
-    """Give the files below a folder, folder by folder; nothing hidden, no links to folders."""
+    """Give the files below a folder, folder by folder; nothing hidden, no links to folders.
+
+    What lies in a trace of rotameter is no file of another tool: the trace is noted instead.
+    """
     passed = frozenset(skip)
     waiting = [os.fspath(folder)]
     while waiting:
@@ -96,7 +117,10 @@ def files_below(folder: Path, unread: Unread, skip: Iterable[str] = ()) -> Itera
                 continue
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    below.append(entry.path)
+                    if entry.name.endswith(".rmt") and is_trace(entry.path):
+                        unread.traces.append(entry.path)
+                    else:
+                        below.append(entry.path)
                 elif entry.is_file():
                     yield Path(entry.path)
             except OSError as error:

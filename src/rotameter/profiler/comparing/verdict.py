@@ -22,6 +22,7 @@ from rotameter.profiler.comparing.settings import Difference, differences
 from rotameter.profiler.comparing.spread import Spread, spread_of
 from rotameter.profiler.comparing.totals import Total, least_ratio, totals_of
 from rotameter.profiler.replaying.savings import Replayer
+from rotameter.units import many
 from rotameter.values import to_dict
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from rotameter.values import Verdict
 
 __all__ = ["Comparison", "compare"]
+
+_LABELS = ("earlier", "later")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,6 +193,11 @@ def compare(
     )
 
 
+def _dropped(side: Sequence[RunFacts]) -> int:
+    counts = [run.trace.meta.get("dropped") for run in side]
+    return sum(count for count in counts if isinstance(count, int))
+
+
 def _width(usual: Sequence[RunFacts]) -> float | None:
     """Give how many tasks share the run time: slots, else the mean number at once."""
     slots = [run.totals["slots"] for run in usual]
@@ -280,7 +288,10 @@ def _notes(
         )
     elif min(runs) == 1:
         notes.append("one run on one side: it is taken to vary as the others do")
-    for label, side in (("earlier", before), ("later", after)):
+    for label, side in zip(_LABELS, (before, after), strict=True):
+        if lost := _dropped(side):
+            said = many(lost, "record was", "records were")
+            notes.append(f"{said} dropped on the {label} side: its counts and sums are too low")
         if not any(run.rows for run in side):
             notes.append(f"the {label} side holds no task")
         elif all(run.makespan_s is None for run in side):

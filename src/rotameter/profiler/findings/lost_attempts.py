@@ -86,7 +86,7 @@ def taken_away(seen: View) -> Mask:
     good = np.zeros(len(seen.task_ids) + 1, dtype=bool)
     good[seen.task[seen.ok & (seen.task >= 0)]] = True
     # What was put back before it began has lost nothing.
-    rows |= seen.outcome_in("rescheduled") & (seen.wall > 0) & good[seen.task]
+    rows |= seen.outcome_in("rescheduled") & (seen.wall > 0) & good[seen.task] & ~_engines(seen)
     rows &= ~seen.nested
     if not rows.any():
         return rows
@@ -96,6 +96,13 @@ def taken_away(seen: View) -> Mask:
     if is_dask(seen.meta) and (seen.meta.get("run") or {}).get("status") != "failed":
         rows &= redone(seen, rows)
     made: Mask = rows
+    return made
+
+
+def _engines(seen: View) -> Mask:
+    """Say which attempts are of Dask's own shuffles, which put their tasks back as they please."""
+    own = [is_dask(seen.meta) and "p2p" in group for group in seen.groups]
+    made: Mask = np.array([*own, False], dtype=bool)[seen.group]
     return made
 
 
