@@ -127,10 +127,10 @@ class Run:
                 self._warn(f"{_LAST}, the run goes on", problem)
         self._end(error)
 
-    def _warn(self, what: str, problem: BaseException) -> None:
+    def _warn(self, what: str, problem: BaseException, stacklevel: int = 4) -> None:
         hint = getattr(problem, "hint", None)
         more = f" ({hint})" if hint else ""
-        warn_once(f"rotameter: {what}: {first_line(problem)}{more}", stacklevel=4)
+        warn_once(f"rotameter: {what}: {first_line(problem)}{more}", stacklevel=stacklevel)
 
     def _guard(self, what: str, call: Callable[..., Any], *args: Any) -> None:
         try:
@@ -156,7 +156,7 @@ class Run:
     def _not_traced(self, problem: Exception) -> None:
         """Warn, and leave word in the trace, that the cluster is not in it."""
         self._warn("the cluster is not traced, the run goes on", problem)
-        reason = first_line(problem).removeprefix("AttachError: ")
+        reason = first_line(problem).removeprefix("AttachError: the cluster is not traced: ")
         with contextlib.suppress(OSError):
             self._note(f"the cluster is not in this trace: {reason}")
 
@@ -316,7 +316,7 @@ class Run:
         try:
             return api.report(self._trace, free, force=force)
         except Exception as problem:
-            self._warn("no report", problem)
+            self._warn("no report", problem, stacklevel=3)
             return None
 
     def _repr_html_(self) -> str:
