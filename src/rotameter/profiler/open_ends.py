@@ -24,7 +24,8 @@ __all__ = [
 def still_running(view: View) -> tuple[Codes, Floats]:
     """Give the rows of attempts that still ran where the trace ends, and that instant for each.
 
-    Only what is on record as running does; what merely lacks an end may have ended at any time.
+    Only what is on record as running does; what merely lacks an end may have ended at any time. None
+    outlives its worker.
 
     Examples
     --------
@@ -42,7 +43,11 @@ def still_running(view: View) -> tuple[Codes, Floats]:
     rows = np.flatnonzero(runs & ~over[view.task] & ~view.nested)
     if not rows.size or view.window is None:
         return rows[:0], np.zeros(0)
+    last = np.full(len(view.workers) + 1, -np.inf)
+    np.maximum.at(last, view.lives["worker"], view.lives["ended"])
+    gone = last[view.worker[rows]]
     ends = np.full(len(rows), view.window[1])
+    ends = np.where(gone > view.started[rows], np.minimum(ends, gone), ends)
     keep = ends > view.started[rows]
     return rows[keep], ends[keep]
 
