@@ -24,8 +24,8 @@ __all__ = [
 def still_running(view: View) -> tuple[Codes, Floats]:
     """Give the rows of attempts that still ran where the trace ends, and that instant for each.
 
-    Only what is on record as running does; what merely lacks an end may have ended at any time. None
-    outlives its worker.
+    Only what is on record as running does; what merely lacks an end may have ended at any time.
+    None outlives its worker.
 
     Examples
     --------
