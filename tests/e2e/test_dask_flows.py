@@ -162,3 +162,20 @@ def test_parts_of_a_shuffle_are_no_files_of_the_tasks_that_run_meanwhile(client,
     files = [f for f in trace.table("flows").to_pylist() if f["medium"] == "file"]
     assert [f for f in files if any(f["object"].startswith(place) for place in folders)] == []
     assert sum(t["write_bytes"] or 0 for t in trace.table("tasks").to_pylist()) == 0
+
+
+def test_what_a_worker_holds_is_sampled_as_soon_as_it_is_traced(client, tmp_path):
+    """A task that fills its memory within half a second leaves no other reading of its size."""
+    began_ns = time.time_ns()
+    attachment = attach(client, str(tmp_path / "run.rmt"))
+    attached_ns = time.time_ns()
+    client.submit(make, 1, pure=False).result()
+    attachment.finish()
+    samples = read(tmp_path / "run.rmt").table("samples").to_pylist()
+    first: dict[str, int] = {}
+    for row in samples:
+        if row["metric"] == "rss_bytes" and row["value"] > 10e6:
+            first[row["subject"]] = min(row["at_ns"], first.get(row["subject"], row["at_ns"]))
+    workers = set(client.scheduler_info(n_workers=-1)["workers"])
+    early = {w for w, at in first.items() if began_ns <= at <= attached_ns}
+    assert workers <= early
