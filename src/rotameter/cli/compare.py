@@ -203,7 +203,7 @@ def _refuse_empty(label: str, side: Sequence[Trace]) -> None:
     """Nothing is said of what changed against runs that tell of no task."""
     if any(trace.table(name).num_rows for trace in side for name in ("tasks", "flows")):
         return
-    lost = sum(dropped for trace in side if isinstance(dropped := trace.meta.get("dropped"), int))
+    lost = sum(trace.dropped for trace in side)
     raise EmptyTrace(
         f"the {label} side holds no task: there is nothing to compare",
         hint=f"{many(lost, 'record')} could not be kept" if lost else "check its name",

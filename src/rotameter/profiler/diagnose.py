@@ -166,9 +166,8 @@ def _missing(trace: Trace) -> list[str]:
             '"state" or "exit" of a table); what took time is looked for all the same'
         )
     notes.extend(odd_dependencies(seen))
-    dropped = trace.meta.get("dropped")
-    if isinstance(dropped, int) and dropped > 0:
-        said = many(dropped, "record was", "records were")
+    if trace.dropped > 0:
+        said = many(trace.dropped, "record was", "records were")
         notes.append(f"{said} dropped: counts and sums are too low")
     faults = trace.meta.get("faults")
     if isinstance(faults, int) and faults > 0:

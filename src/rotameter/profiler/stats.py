@@ -107,7 +107,7 @@ def stats(trace: Trace) -> dict[str, Any]:
         "attempts": seen.n,
         "deps": trace.table("deps").num_rows,
         "rejected": trace.table("rejects").num_rows,
-        "dropped": dropped if isinstance(dropped := trace.meta.get("dropped"), int) else 0,
+        "dropped": trace.dropped,
         "outcomes": {str(k or "unknown"): counts[k] for k in sorted(counts, key=str)},
         "makespan_s": None if makespan is None else round(makespan, 9),
         "makespan_how": None if makespan is None else how,

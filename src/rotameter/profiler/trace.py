@@ -157,6 +157,12 @@ class Trace:
         return list(self.meta.get("warnings", ()))
 
     @property
+    def dropped(self) -> int:
+        """How many records could not be kept."""
+        count = self.meta.get("dropped")
+        return count if isinstance(count, int) else 0
+
+    @property
     def makespan_s(self) -> float | None:
         """Seconds from the first to the last moment known of any attempt, or None."""
         tasks = self._tables["tasks"]

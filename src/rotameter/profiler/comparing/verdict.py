@@ -193,11 +193,6 @@ def compare(
     )
 
 
-def _dropped(side: Sequence[RunFacts]) -> int:
-    counts = [run.trace.meta.get("dropped") for run in side]
-    return sum(count for count in counts if isinstance(count, int))
-
-
 def _width(usual: Sequence[RunFacts]) -> float | None:
     """Give how many tasks share the run time: slots, else the mean number at once."""
     slots = [run.totals["slots"] for run in usual]
@@ -289,7 +284,7 @@ def _notes(
     elif min(runs) == 1:
         notes.append("one run on one side: it is taken to vary as the others do")
     for label, side in zip(_LABELS, (before, after), strict=True):
-        if lost := _dropped(side):
+        if lost := sum(run.trace.dropped for run in side):
             said = many(lost, "record was", "records were")
             notes.append(f"{said} dropped on the {label} side: its counts and sums are too low")
         if not any(run.rows for run in side):
