@@ -110,6 +110,20 @@ def test_interrupt_reaches_the_program_and_is_130(tmp_path: Path) -> None:
     assert "KeyboardInterrupt" in err
 
 
+def test_a_parent_that_ignores_its_children_costs_no_exit_code(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+        "os.execv(sys.executable, [sys.executable, '-m', 'rotameter', 'run', *sys.argv[1:]])"
+    )
+    script = _script(tmp_path, "raise SystemExit(7)")
+    done = subprocess.run(
+        [sys.executable, "-c", code, "-q", "-o", "out.rmt", script],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (7, "")
+    assert open_trace(tmp_path / "out.rmt").meta["run"]["exit_code"] == 7
+
+
 def test_module_and_command(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     _script(tmp_path / "package", "import sys; print(__name__, sys.argv[1:])", "main.py")

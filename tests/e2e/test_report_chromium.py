@@ -111,13 +111,51 @@ def test_every_chart_is_drawn_offline_under_the_policy(
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
 
 
-def test_a_chart_is_drawn_only_when_it_comes_near(browser: Any, reports: Path) -> None:
-    with opened(browser, (reports / "usual.html").as_uri()) as page:
+# Holds what the page would do when it is idle, until the test lets it.
+HOLD_IDLE = """
+    window.idle_work = [];
+    window.requestIdleCallback = (work) => window.idle_work.push(work);
+    window.let_idle = () => window.idle_work.splice(0).forEach((work) => work());
+"""
+DRAWN = "document.querySelectorAll('[data-drawn]').length"
+
+
+def test_a_chart_is_drawn_when_it_comes_near(browser: Any, reports: Path) -> None:
+    address = (reports / "usual.html").as_uri()
+    with opened(browser, address, before=HOLD_IDLE) as page:
         page.wait_for_timeout(300)
         assert page.evaluate("typeof Plotly") == "undefined"
-        assert page.evaluate("document.querySelectorAll('[data-drawn]').length") == 0
+        assert page.evaluate(DRAWN) == 0
         page.locator("[data-chart=waste]").scroll_into_view_if_needed()
         wait(page, "document.querySelector('[data-chart=waste]').dataset.drawn === 'yes'")
+
+
+def test_charts_that_nobody_scrolled_to_are_drawn_when_the_page_is_idle(
+    browser: Any, reports: Path
+) -> None:
+    with opened(browser, (reports / "everything.html").as_uri()) as page:
+        wait(page, f"{DRAWN} === document.querySelectorAll('[data-chart]').length")
+        assert page.evaluate("scrollY") == 0
+        assert page.locator("#waste .main-svg").first.is_visible()
+
+
+def test_paper_holds_charts_that_nobody_scrolled_to(browser: Any, reports: Path) -> None:
+    address = (reports / "everything.html").as_uri()
+    with opened(browser, address, before=HOLD_IDLE) as page:
+        # Before plotly.js is there: the tables alone, and no empty frames.
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        assert not page.locator("[data-chart=waste]").is_visible()
+        assert page.locator("#waste table").first.is_visible()
+        page.emulate_media(media="screen")
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.locator("[data-chart=flow]").scroll_into_view_if_needed()
+        wait(page, "document.querySelector('[data-chart=flow]').dataset.drawn === 'yes'")
+        assert not page.evaluate("document.querySelector('[data-chart=waste]').dataset.drawn")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.emulate_media(media="print")
+        for name in SECTIONS:
+            page.locator(f"[data-chart={name}] .main-svg").first.wait_for(state="visible")
 
 
 def test_a_chart_follows_the_theme_and_the_width(browser: Any, reports: Path) -> None:

@@ -30,8 +30,8 @@ def test_the_counts_and_sums() -> None:
     )  # fmt: skip
     made = stats(trace)
     assert list(made) == [
-        "schema", "tasks", "attempts", "deps", "rejected", "dropped", "outcomes", "makespan_s",
-            "makespan_how", "makespan_at_least", "task_wall_s",
+        "schema", "tasks", "never_started", "attempts", "deps", "rejected", "dropped", "outcomes",
+        "makespan_s", "makespan_how", "makespan_at_least", "task_wall_s",
         "compute_s", "sums", "warnings", "usage", "devices",
     ]  # fmt: skip
     assert (made["schema"], made["tasks"], made["attempts"]) == (1, 3, 4)
@@ -45,6 +45,21 @@ def test_the_counts_and_sums() -> None:
     assert _total(made, "gpu_s") == (None, 0)
     assert set(made["sums"]) == set(SUMMED)
     json.dumps(made, allow_nan=False)
+
+
+def test_tasks_that_never_started_are_counted_beside_those_that_did() -> None:
+    def events(count: int) -> list[dict[str, object]]:
+        return [{"at_ns": 0, "kind": "graph_submitted", "count": count}]
+
+    tasks = [
+        {"task_id": name, "outcome": "ok", "started_ns": low * S, "ended_ns": (low + 1) * S}
+        for low, name in enumerate("ab")
+    ]
+    for count, never in ((2, 0), (6, 4)):
+        made = stats(Trace.from_tables({"tasks": tasks, "events": events(count)}))
+        assert (made["tasks"], made["never_started"]) == (2, never)
+        assert ("more never started" in stats_text(made)) is bool(never)
+    assert stats(Trace.from_tables({"tasks": tasks}))["never_started"] is None
 
 
 def test_compute_intervals_count_before_durations() -> None:

@@ -88,14 +88,18 @@ def write_reports(folder: Path) -> Path:
 
 
 @contextmanager
-def opened(browser: Any, address: str, *, ready: bool = True, **options: Any) -> Iterator[Any]:
-    """Open a page; afterwards nothing may have been asked for or complained about."""
+def opened(
+    browser: Any, address: str, *, ready: bool = True, before: str = "", **options: Any
+) -> Iterator[Any]:
+    """Open a page, after a script of the test; nothing may be asked for or complained about."""
     settings = {"offline": True, "viewport": {"width": 1280, "height": 900}, **options}
     context = browser.new_context(**settings)
     asked: list[str] = []
     problems: list[str] = []
     try:
         page = context.new_page()
+        if before:
+            page.add_init_script(before)
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on(

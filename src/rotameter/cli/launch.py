@@ -235,6 +235,8 @@ def launch(plan: Launch) -> int:
             f"cannot write {plan.output or _DEFAULT}: {error.strerror or error}",
             hint="choose another place with -o",
         ) from error
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # as some daemons leave it
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else no exit code is kept for us
     try:
         child = subprocess.Popen(plan.argv, env=_environment(plan, folder))
     except OSError as error:

@@ -35,7 +35,9 @@ def stats_text(found: Mapping[str, Any]) -> str:
       makespan                       1.5 s
     """
     outcomes = ", ".join(f"{name} {count:,}" for name, count in found["outcomes"].items())
-    lines = [_line("tasks", format_count(found["tasks"]))]
+    never = found.get("never_started") or 0
+    unborn = f"{format_count(never)} more never started" if never else ""
+    lines = [_line("tasks", format_count(found["tasks"]), unborn)]
     lines.append(_line("attempts", format_count(found["attempts"]), outcomes))
     kinds = {"dependencies": "deps", "rejected records": "rejected", "dropped records": "dropped"}
     for label, key in kinds.items():

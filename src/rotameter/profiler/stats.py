@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from rotameter.profiler.figures import recorded_makespan
 from rotameter.profiler.gpu import device_rows
 from rotameter.profiler.groups import cpu_used, moved
+from rotameter.profiler.hang_words import never_started
 from rotameter.profiler.usage import usage
 from rotameter.profiler.view import View, view
 
@@ -69,6 +70,8 @@ def stats(trace: Trace) -> dict[str, Any]:
     Returns
     -------
     dict
+        ``tasks`` counts those that have a record, ``never_started`` those beside them that were
+        submitted and have none (None where no graph was recorded: the verdict counts both);
         ``dropped`` counts the records that could not be kept;
         ``makespan_how`` is ``measured`` where the attempts' times give ``makespan_s``, ``recorded``
         where they have none and the input states it; ``makespan_at_least`` says whether attempts
@@ -104,6 +107,7 @@ def stats(trace: Trace) -> dict[str, Any]:
     return {
         "schema": 1,
         "tasks": len(seen.task_ids),
+        "never_started": _never_started(seen),
         "attempts": seen.n,
         "deps": trace.table("deps").num_rows,
         "rejected": trace.table("rejects").num_rows,
@@ -119,6 +123,13 @@ def stats(trace: Trace) -> dict[str, Any]:
         "usage": usage(trace),
         "devices": device_rows(trace.meta),
     }
+
+
+def _never_started(seen: View) -> int | None:
+    if not seen.events("graph_submitted"):
+        return None
+    never, again = never_started(seen)
+    return never - again
 
 
 def _compute(trace: Trace) -> float | None:

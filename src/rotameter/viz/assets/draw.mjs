@@ -1,4 +1,5 @@
-// Draws the charts when they come near: plotly.js is inflated once, and only then.
+// Draws the charts when they come near, the others when the page has nothing else to do, so that paper
+// and pictures of the whole page hold them all. plotly.js is inflated once, before the first of them.
 import { canDecode, inflate } from "./decode.mjs";
 import { FIGURES } from "./charts.mjs";
 
@@ -45,14 +46,18 @@ export async function loadPlotly() {
   return globalThis.Plotly;
 }
 
+const whenIdle = (work) => (globalThis.requestIdleCallback ?? ((later) => setTimeout(later, 500)))(work);
+
 class Charts {
-  constructor(facts) {
+  constructor(facts, nodes) {
     this.facts = facts;
+    this.nodes = nodes;
     this.drawn = new Set();
     this.wanted = [];
     this.working = false;
     this.library = null;
     this.failed = null;
+    this.resting = false;
   }
 
   want(node) {
@@ -75,10 +80,26 @@ class Charts {
       this.giveUp(error);
     }
     this.working = false;
+    this.rest();
+  }
+
+  // One at a time: what comes near in between goes first.
+  rest() {
+    const left = this.nodes.find((node) => !this.drawn.has(node));
+    if (!left || this.failed || this.resting) return;
+    this.resting = true;
+    whenIdle(() => {
+      this.resting = false;
+      this.want(left);
+    });
   }
 
   async draw(node) {
     await this.put(node, node.clientWidth || 1200, { autosize: true });
+    this.mark(node);
+  }
+
+  mark(node) {
     this.drawn.add(node);
     node.dataset.drawn = "yes";
   }
@@ -94,10 +115,13 @@ class Charts {
     for (const node of this.drawn) await this.draw(node);
   }
 
+  // Paper does not wait: what is not drawn by now is hidden on it, and its table stands open.
   print(width) {
-    for (const node of this.drawn) {
+    if (!this.library || this.failed) return;
+    for (const node of this.nodes) {
       if (width) this.put(node, width, { width, autosize: false });
       else this.draw(node);
+      this.mark(node);
     }
   }
 
@@ -113,7 +137,7 @@ export function startCharts() {
   const source = document.getElementById("charts-data");
   const nodes = [...document.querySelectorAll("[data-chart]")];
   if (!source || !nodes.length || !canDecode() || !document.getElementById("plotly-data")) return null;
-  const charts = new Charts(JSON.parse(source.textContent));
+  const charts = new Charts(JSON.parse(source.textContent), nodes);
   for (const note of document.querySelectorAll("[data-part=chart-off]")) note.hidden = true;
   for (const details of document.querySelectorAll("details[data-twin]")) details.open = false;
   for (const node of nodes) node.hidden = false;
@@ -129,6 +153,7 @@ export function startCharts() {
   );
   charts.watch = () => {
     for (const node of nodes) near.observe(node);
+    charts.rest();
   };
   let size = innerWidth;
   let later = 0;
