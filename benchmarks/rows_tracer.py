@@ -37,6 +37,18 @@ def time_only(context: Context) -> Result:
     return _us(tracer.traced_us("time"))
 
 
+@bench("tracer_file_call_us", issue=2, target="<= 0.7")
+def file_call(context: Context) -> Result:
+    """What counting adds to an unbuffered read of 64 bytes (the constant of `live/costs.py`)."""
+    return _us(tracer.counted_us("read"))
+
+
+@bench("tracer_file_open_us", issue=2, target="<= 20")
+def file_open(context: Context) -> Result:
+    """What counting adds to opening a file and closing it."""
+    return _us(tracer.counted_us("open"))
+
+
 @bench("peak_one_thread_error_mb", issue=2, target="<= 2")
 def one_thread(context: Context) -> Result:
     """Largest error over 5 ms spikes of 50, 100 and 300 MB in one thread (DK-P4)."""

@@ -6,18 +6,23 @@ being the best of a few loops (other processes only ever add).
 
 from __future__ import annotations
 
+import io
 import statistics
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from rotameter.profiler.live import fileio
 from rotameter.profiler.live import session as session_module
 from rotameter.profiler.live.recorder import CallSink, Recorder
 from rotameter.profiler.live.session import Session
 from rotameter.profiler.live.tracer import task
 
 __all__ = [
+    "counted_us",
     "exact_peak_error_mb",
     "measure_all",
     "session_us",
@@ -92,6 +97,45 @@ def session_us(level: str = "time", *, exact_peak: bool = False) -> Measured:
             session.end(session.begin("key-1", "key", run_id="1", parent=None))
 
         return _rounds(lambda: _us_a_call(once))
+
+
+def counted_us(what: str) -> Measured:
+    """Give what counting adds to an unbuffered read of 64 bytes, or to opening and closing a file.
+
+    Parameters
+    ----------
+    what : {"read", "open"}
+    """
+    with _session() as session, tempfile.NamedTemporaryFile() as place:
+        place.write(b"x" * 64 * CALLS)
+        place.flush()
+        session_module.activate(session)
+        plain = io.open
+        fileio.install()
+        running = session.begin("reads", "reads")
+        try:
+            ways = (plain, io.open)
+
+            def once() -> float:
+                took = [_file_us(way, place.name, what) for way in ways]
+                return took[1] - took[0]
+
+            return _rounds(once)
+        finally:
+            session.end(running)
+            fileio.uninstall()
+            session_module.deactivate()
+
+
+def _file_us(opens: Any, path: str, what: str) -> float:
+    if what == "open":
+        return _us_a_call(lambda: opens(path, "rb", buffering=0).close())
+    with opens(path, "rb", buffering=0) as file:
+
+        def read() -> None:
+            file.read(64) or file.seek(0)
+
+        return _us_a_call(read, 10 * CALLS)
 
 
 def _spike(size_bytes: int, hold_s: float) -> None:

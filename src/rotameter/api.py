@@ -336,6 +336,7 @@ def report(
     """
     import json
 
+    from rotameter.profiler.whole_file import write_whole
     from rotameter.viz.report import render
 
     targets = report_targets(path, findings_json, force=force)
@@ -348,7 +349,7 @@ def report(
         texts.append(json.dumps(facts, indent=1, allow_nan=False))
     for target, text in zip(targets, texts, strict=True):
         try:
-            target.write_text(text, encoding="utf-8")
+            write_whole(target, text)
         except OSError as error:
             raise RotameterError(
                 f"cannot write {target}: {error.strerror or error}", hint="choose another place"

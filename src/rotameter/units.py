@@ -161,6 +161,8 @@ def format_seconds(value: float | None) -> str:
     --------
     >>> format_seconds(1e300)
     '3.2e+292 years'
+    >>> format_seconds(1e-16)
+    '<1 ns'
     >>> format_seconds(12.34), format_seconds(0.0034), format_seconds(95), format_seconds(7265)
     ('12.3 s', '3.4 ms', '1 min 35 s', '2 h 1 min')
     """
@@ -170,6 +172,8 @@ def format_seconds(value: float | None) -> str:
     value = abs(value)
     if value == 0:
         return "0 s"
+    if value < 5e-10:
+        return "<1 ns"
     if value < 1e-6:
         return f"{sign}{format_number(value * 1e9, 2)} ns"
     if value < 1e-3:

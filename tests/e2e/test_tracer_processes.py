@@ -157,3 +157,60 @@ def test_a_script_that_is_started_joins(tmp_path, monkeypatch):
     printed, tables = _run(tmp_path, "script")
     assert printed == "[0, 1, 4]"
     assert len(tables["tasks"]) == 6
+
+
+KILLED = """
+import os, signal, sys, time
+from concurrent.futures import ProcessPoolExecutor
+import rotameter as rm
+
+@rm.task
+def quick(i):
+    return i
+
+@rm.task
+def victim(i):
+    time.sleep(1.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    with rm.trace("q.rmt"):
+        with ProcessPoolExecutor(1) as pool:
+            print(list(pool.map(quick, range(3))))
+        try:
+            with ProcessPoolExecutor(1) as pool:
+                pool.submit(victim, 1).result()
+        except Exception as error:
+            print(type(error).__name__)
+        if len(sys.argv) > 1:
+            victim(2)
+"""
+
+
+@pytest.mark.parametrize("main_too", [False, True])
+def test_what_a_killed_process_ran_is_in_the_trace(tmp_path, main_too):
+    import warnings
+
+    import rotameter as rm
+
+    (tmp_path / "killed.py").write_text(KILLED)
+    argv = [sys.executable, "killed.py", *(["too"] if main_too else [])]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split()[-1] == "BrokenProcessPool"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rm.errors.TraceWarning)
+        trace = rm.open(tmp_path / "q.rmt")
+    rows = {
+        (row["group"].rpartition(".")[2], row["outcome"]): row
+        for row in trace.table("tasks").to_pylist()
+    }
+    lost = rows["victim", "worker_lost"] if not main_too else rows.get(("victim", "worker_lost"))
+    if lost is None:  # The program itself was killed before it could say how the run ended.
+        assert ("victim", "running") in rows
+        assert "running when it was killed" in rm.diagnose(trace).sentence
+        return
+    assert (lost["ended_ns"] - lost["started_ns"]) / 1e9 == pytest.approx(1.0, abs=0.7)
+    run_s = rm.diagnose(trace).figures[0].value
+    assert run_s > 0.9  # Not only what the quick ones took.
+    if main_too:
+        assert ("victim", "running") in rows

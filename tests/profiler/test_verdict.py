@@ -284,3 +284,29 @@ def test_a_cancelled_attempt_had_its_core() -> None:
     # 150 of 200 s had a task, 50 s of them one that ended well.
     assert "75% of the held core time had a task (25% one that ended well)" in verdict.sentence
     assert verdict.figures[1].text == "25% of 200 core·s in attempts that ended well"
+
+
+def run_of(cpu_s: float, **more: Any) -> Trace:
+    worker = {"worker": "w", "started_ns": 0, "ended_ns": 10 * S, "cores": 1.0}
+    tasks = [
+        task(f"a{i}", worker="w", started_ns=i * S, ended_ns=(i + 1) * S)
+        | {"wall_s": 1.0, "cpu_s": cpu_s, "group": "g", **more}
+        for i in range(10)
+    ]
+    return Trace.from_tables({"tasks": tasks, "workers": [worker]}, {"engine": "dask"})
+
+
+def test_tasks_that_only_wait_are_not_called_nothing_worth_changing() -> None:
+    said = diagnose(run_of(0.01)).sentence
+    assert said.startswith("No cause of loss found: 10 tasks") and "Tasks mostly waited" in said
+    assert diagnose(run_of(0.9)).sentence.startswith("Nothing worth changing")
+
+
+def test_what_counting_calls_on_files_took_is_told_as_that() -> None:
+    trace = run_of(0.9)
+    trace.meta["overhead"] = {"probe_s": 3.0, "files_s": 2.9}
+    said = diagnose(trace).sentence
+    assert said.startswith("Tracing itself took 3 s (30% of the run): calls on files were counted")
+    trace = run_of(0.9)
+    trace.meta["overhead"] = {"probe_s": 3.0}
+    assert "let each do more" in diagnose(trace).sentence

@@ -19,7 +19,7 @@ _SOURCES = frozenset(
         "worker scheduler slot launcher process client table slurm nextflow snakemake dask_stream "
         "dask_report kineto chrome_trace wfformat parsl taskvine swf otlp nsys execution_trace "
         "darshan datalife dayu dftracer graphml spm python dask torch otel pbs lsf htcondor sge "
-        "airflow prefect ray"
+        "airflow prefect ray tracer begun"
     )
 )
 _OPS = frozenset(
@@ -70,6 +70,7 @@ META_WORDS: dict[str, frozenset[str]] = {
     "origin": frozenset(("recorded", "imported", "simulated")),
     "engine": _SOURCES,
     "time_base": frozenset(("epoch_ns", "relative_ns")),
+    "dask_local": frozenset(("synchronous", "threads", "processes")),
     "status": frozenset(("ok", "failed", "interrupted", "unknown")),
     "role": frozenset(("client", "worker", "scheduler", "nanny", "process", "launcher")),
     "name": _SOURCES,

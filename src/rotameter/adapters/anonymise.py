@@ -244,7 +244,7 @@ _NUMBERS = frozenset(
     words(
         "schema segments records dropped dropped_unsaid faults saved merged_from in out "
         "merged rejected files cores memory_bytes pid exit_code signal started_ns ended_ns "
-        "start_ns encode_s probe_s count makespan_s"
+        "start_ns encode_s probe_s files_s count makespan_s"
     )
 )
 _DROPPED_TEXTS = ("warnings", "not_measured", "processes")
@@ -255,7 +255,7 @@ def _meta(
 ) -> dict[str, Any]:
     """Keep of the metadata what is a known number or word; say how much was left out."""
     made: dict[str, Any] = {}
-    for key in ("origin", "engine", "time_base"):
+    for key in ("origin", "engine", "time_base", "dask_local"):
         value = meta.get(key)
         if isinstance(value, str):
             made[key] = value if value in META_WORDS[key] else names.of(value, key)

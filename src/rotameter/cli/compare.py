@@ -226,9 +226,10 @@ def _print_comparison(
     kept = read_predictions(paths[0][0]) if len(old) == 1 else None
     found = compare_runs(old, new, diagnose=api.diagnose, predictions=kept)
     if page is not None:
+        from rotameter.profiler.whole_file import write_whole
         from rotameter.viz.comparison_page import comparison_html
 
-        page.write_text(comparison_html(found, _labels(paths)), encoding="utf-8")
+        write_whole(page, comparison_html(found, _labels(paths)))
         click.echo(f"Wrote {page}", err=True)
     if as_json:
         document: dict[str, Any] = found.to_dict()

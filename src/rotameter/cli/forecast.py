@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,6 +67,7 @@ def forecast(
     from rotameter import api
     from rotameter.adapters.series_csv import quantile_lines
     from rotameter.cli.convert import refuse_existing
+    from rotameter.profiler.whole_file import write_whole
 
     levels = None if quantiles is None else _levels(quantiles)
     refuse_existing(quantiles_out, force=force, file=True)
@@ -83,9 +83,7 @@ def forecast(
         forecaster=forecaster,
     )
     if quantiles_out is not None:
-        Path(quantiles_out).write_text(
-            "".join(f"{line}\n" for line in quantile_lines(found)), encoding="utf-8"
-        )
+        write_whole(quantiles_out, "".join(f"{line}\n" for line in quantile_lines(found)))
         click.echo(f"Wrote {quantiles_out}", err=True)
     if as_json:
         document = _document(series, found, len(read.values))

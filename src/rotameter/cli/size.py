@@ -121,6 +121,7 @@ def size(
     from rotameter.cli.size_advice import Asked, advice_words
     from rotameter.cli.size_inputs import within, workloads
     from rotameter.cli.size_trials import nodes_of, run_trials
+    from rotameter.profiler.whole_file import write_whole
 
     wanted = _wanted(resources, names)
     _refuse_mixed(context, names, target, wanted, as_json=as_json)
@@ -141,7 +142,7 @@ def size(
     if output is None:
         click.echo(text)
         return
-    Path(output).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    write_whole(output, text.rstrip("\n") + "\n")
     click.echo(f"Wrote {output}", err=True)
 
 

@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rotameter.profiler.live.begun import BEGUN
 from rotameter.profiler.live.segment import Frame
+from rotameter.profiler.same_keys import tell_apart
 from rotameter.profiler.schema import TABLES, arrow_schema, columns_of
 
 __all__ = ["SOURCE_ORDER", "assemble", "coalesce_attempts", "conform", "frames_to_tables"]
@@ -103,7 +105,8 @@ def frames_to_tables(frames: Iterable[Frame]) -> tuple[dict[str, pa.Table], list
 def _source_rank(source: pa.ChunkedArray) -> np.ndarray[Any, Any]:
     rank = pc.index_in(source, value_set=pa.array(SOURCE_ORDER))
     filled: np.ndarray[Any, Any] = pc.fill_null(rank, len(SOURCE_ORDER)).to_numpy()
-    return filled
+    begun = pc.fill_null(pc.equal(source, BEGUN), False).to_numpy()
+    return np.where(begun, len(SOURCE_ORDER) + 1, filled)
 
 
 def coalesce_attempts(tasks: pa.Table) -> pa.Table:
@@ -218,7 +221,7 @@ def assemble(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     >>> assemble(raw)["tasks"].num_rows
     1
     """
-    out = {name: tables.get(name, arrow_schema(name).empty_table()) for name in TABLES}
+    out = tell_apart({name: tables.get(name, arrow_schema(name).empty_table()) for name in TABLES})
     out["tasks"] = coalesce_attempts(out["tasks"])
     for name in ("intervals", "flows"):
         out[name] = _fill_attempt(out[name], out["tasks"])

@@ -142,7 +142,7 @@ def _rank(finding: Finding, *, failed: bool) -> tuple[Any, ...]:
 
 def _hangs(finding: Finding) -> bool:
     """Say whether a run hangs on it where its trace ends (in a log of jobs it is one of many)."""
-    stuck = finding.kind == "unrunnable" and finding.severity == "critical"
+    stuck = finding.kind in ("unrunnable", "unmanaged_memory") and finding.severity == "critical"
     return finding.cost_s is None and (finding.kind == "no_progress" or stuck)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rotameter.profiler.figures import task_hours
 from rotameter.profiler.findings.failed_work import readable_id
-from rotameter.profiler.hang_words import left_behind, never_started
+from rotameter.profiler.hang_words import left_behind, never_started, running_words
 from rotameter.profiler.usage import hours
 from rotameter.profiler.view import short
 from rotameter.units import format_count, format_seconds, many
@@ -85,7 +85,7 @@ def why_failed(seen: View, run: dict[str, Any], findings: Sequence[Finding]) -> 
         return f"Run failed: {stop(short(error, 160))}{_unseen(seen, run)}{rest}"
     if code is not None:
         return f"Run failed with exit code {code}; no task failed.{rest}"
-    return "Run failed; why was not recorded."
+    return f"Run failed; why was not recorded.{rest}"
 
 
 def _one_program(seen: View) -> str | None:
@@ -210,10 +210,7 @@ def _unseen(seen: View, run: dict[str, Any]) -> str:
     if not run.get("signal") or (~seen.ok & ~seen.outcome_in("cached")).any():
         return ""
     done = done_tasks(seen)
-    return (
-        f" {many(done, 'task')} {were(done)} recorded as done; what ran when it was killed is "
-        "unknown."
-    )
+    return f" {many(done, 'task')} {were(done)} recorded as done; {running_words(seen)}."
 
 
 def lower(text: str) -> str:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rotameter.profiler.gpu import gpu_figures, number
+from rotameter.profiler.hang_words import stood_still
 from rotameter.profiler.open_ends import unknown_outcome
-from rotameter.profiler.usage import is_job_log, waiting
+from rotameter.profiler.usage import is_job_log, percent, waiting
 from rotameter.profiler.view import View, plain_python, view
 from rotameter.units import format_number, format_seconds, many
 from rotameter.values import Figure, Finding, Together
@@ -39,7 +40,7 @@ _IN_VAIN = 0.005
 _KINDS = {
     "workers_died": "workers died",
     "tiny_tasks": "tiny tasks",
-    "latency_bound_roots": "waiting for storage",
+    "latency_bound_roots": "roots held back in the scheduler",
     "transfer_bound": "transfers",
     "spill": "spilling to disk",
     "straggler": "stragglers",
@@ -170,6 +171,9 @@ def _run_time(seen: View) -> Figure:
         least = ""
         if seen.makespan_at_least:
             least, how = "≥ ", f"{how}; attempts that ran have no start or no end"
+        if (still := stood_still(seen)) is not None:
+            length = format_seconds(still[1] - still[0])
+            how = f"{how}; then nothing ran for {length}, though tasks were left"
         return Figure(label, seen.makespan, "s", f"{least}{format_seconds(seen.makespan)}", how)
     stated = recorded_makespan(seen.meta)
     if stated is not None:
@@ -278,7 +282,7 @@ def _wasted(seen: View, book: Ledger) -> Figure:
             how = f"{blind / account.held:.0%} more could not be judged; {how}"
         if whole <= 1e-9 * account.held:
             return Figure(label, None, "GB·h", "not measured", how)
-        text = f"{least}{wasted / whole:.0%} of {_gbh(whole)}{part}"
+        text = f"{least}{percent(wasted / whole)} of {_gbh(whole)}{part}"
         return Figure(label, max(0.0, wasted), "GB·h", text, how)
     if plain_python(seen.meta):
         return Figure(label, None, "GB·h", "–", "no memory was requested")

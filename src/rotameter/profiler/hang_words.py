@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rotameter.profiler.occupancy import paused_spans
 from rotameter.profiler.open_ends import still_running
 from rotameter.profiler.view import short
 from rotameter.units import format_count, format_seconds, many
@@ -13,7 +14,15 @@ from rotameter.units import format_count, format_seconds, many
 if TYPE_CHECKING:
     from rotameter.profiler.view import View
 
-__all__ = ["hang_words", "left_behind", "never_started", "unrunnable"]
+__all__ = [
+    "hang_words",
+    "left_behind",
+    "never_started",
+    "paused_to_the_end",
+    "running_words",
+    "stood_still",
+    "unrunnable",
+]
 
 STILL_S, STILL_RATIO = 5.0, 0.1
 """That nothing ran is told from this length and part of the run on."""
@@ -61,7 +70,12 @@ def left_behind(seen: View, *, failed: bool) -> str | None:
     if not never or not (failed or _scheduler_had_tasks(seen)):
         return None
     total = len(seen.task_ids) + never - again
-    return f"When it ended, {format_count(never)} of {many(total, 'task')} had never started."
+    said = f"When it ended, {format_count(never)} of {many(total, 'task')} had never started"
+    paused, still = _paused_words(seen), stood_still(seen)
+    if not paused or still is None:
+        return f"{said}."
+    length = format_seconds(still[1] - still[0])
+    return f"{said}: {paused}. Nothing ran for the last {length}."
 
 
 def _scheduler_had_tasks(seen: View) -> bool:
@@ -125,12 +139,85 @@ def hang_words(seen: View, run: dict[str, Any]) -> list[str]:
         said += [_OFFER] if why.startswith("asks for") else []
     elif never > 0:
         blocked = _last_no_worker(seen)
-        why = f": no worker could take {'it' if never == 1 else 'them'}" if blocked else ""
-        said.append(f"{many(never, 'task')} never started{why}.")
-    still = _still_s(seen, run) if said else None
+        why = f"no worker could take {'it' if never == 1 else 'them'}" if blocked else ""
+        why = _paused_words(seen) or why
+        said.append(f"{many(never, 'task')} never started{f': {why}' if why else ''}.")
+    still = _still(seen, run) if said else None
     if still is not None:
-        said.append(f"Nothing ran for the last {format_seconds(still)}.")
+        said.append(f"Nothing ran for the last {format_seconds(still[1] - still[0])}.")
     return said
+
+
+def running_words(seen: View) -> str:
+    """Say what ran when a program was killed, as far as its beginning is on record.
+
+    Examples
+    --------
+    >>> from rotameter.profiler.trace import Trace
+    >>> from rotameter.profiler.view import View
+    >>> rows = [{"task_id": "a", "group": "fit", "started_ns": 1, "outcome": "running"}]
+    >>> running_words(View(Trace.from_tables({"tasks": rows})))
+    '`fit` was running when it was killed'
+    """
+    rows = np.flatnonzero(seen.outcome_in("running") & np.isnan(seen.ended))
+    if not rows.size:
+        return "what ran when it was killed is unknown"
+    # Of a task and what it calls, the call.
+    parents = set(seen.tasks["parent"].take(rows).to_pylist())
+    leaves = [row for row in rows.tolist() if seen.task_ids[seen.task[row]] not in parents]
+    groups = np.bincount(seen.group[leaves][seen.group[leaves] >= 0], minlength=1)
+    label = seen.label(int(groups.argmax())) if groups.any() else "a task"
+    if len(leaves) == 1:
+        return f"{label} was running when it was killed"
+    most = "all" if groups.max() == len(leaves) else f"{groups.max():,}"
+    return f"{len(leaves):,} tasks were running when it was killed, {most} of {label}"
+
+
+def stood_still(seen: View) -> tuple[float, float] | None:
+    """Give since when, and until when, nothing ran although tasks were left; None where not so.
+
+    Returns
+    -------
+    since_s, until_s : float
+        The last task's end and the run's, from the trace's first instant.
+    """
+    run = seen.meta.get("run") or {}
+    never, _ = never_started(seen)
+    # A program that ended well may have let go of results that it did not want.
+    if not never or (run.get("status") == "ok" and not _scheduler_had_tasks(seen)):
+        return None
+    return _still(seen, run)
+
+
+def paused_to_the_end(seen: View) -> tuple[list[int], int]:
+    """Say which workers stood paused for memory when the last task had ended, and never went on.
+
+    Returns
+    -------
+    paused : list of int
+        Codes of the view.
+    of : int
+        How many workers there were then.
+    """
+    last = float(np.nanmax(seen.ended)) if not np.isnan(seen.ended).all() else -np.inf
+    gone = {int(life["worker"]): float(life["ended"]) for life in seen.lives}
+    paused = {
+        int(code)
+        for code, end in zip(*paused_spans(seen)[::2], strict=True)
+        if end > last and end >= gone.get(int(code), end) - LATE_S
+    }
+    return sorted(paused), len(paused | {code for code, end in gone.items() if end > last})
+
+
+def _paused_words(seen: View) -> str:
+    """Say that workers stood paused to the end; empty where none did."""
+    paused, of = paused_to_the_end(seen)
+    if not paused:
+        return ""
+    if of == 1:
+        return "the worker stood paused, as its memory was full"
+    who = f"all {of} workers" if len(paused) == of else f"{len(paused)} of {of} workers"
+    return f"{who} stood paused, as their memory was full"
 
 
 def _last_no_worker(seen: View) -> bool:
@@ -145,13 +232,13 @@ def _last_sample(seen: View, name: str) -> float:
     return float(value[known[np.argmax(at[known])]]) if known.size else 0.0
 
 
-def _still_s(seen: View, run: dict[str, Any]) -> float | None:
-    """Give for how long nothing had run when the run ended; None where it is short or unknown."""
+def _still(seen: View, run: dict[str, Any]) -> tuple[float, float] | None:
+    """Give from when to when nothing ran before the run ended; None where short or unknown."""
     begun, ended = run.get("started_ns"), run.get("ended_ns")
     if not isinstance(begun, int) or not isinstance(ended, int) or len(still_running(seen)[0]):
         return None
     times = np.concatenate([seen.started, seen.ended])
-    first = (begun - seen.origin_ns) / 1e9
-    last = max(first, float(np.nanmax(times))) if not np.isnan(times).all() else first
-    still = (ended - seen.origin_ns) / 1e9 - last
-    return still if still >= max(STILL_S, STILL_RATIO * (ended - begun) / 1e9) else None
+    first, until = (begun - seen.origin_ns) / 1e9, (ended - seen.origin_ns) / 1e9
+    since = max(first, float(np.nanmax(times))) if not np.isnan(times).all() else first
+    long = until - since >= max(STILL_S, STILL_RATIO * (ended - begun) / 1e9)
+    return (since, until) if long else None

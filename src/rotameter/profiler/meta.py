@@ -63,6 +63,8 @@ def merge_segment_metas(
             _append_new(not_measured, meta["not_measured"])
         if meta.get("engine"):
             merged["engine"] = meta["engine"]
+        if isinstance(meta.get("dask_local"), str):
+            merged["dask_local"] = meta["dask_local"]
         if meta.get("role"):
             _append_new(processes, [{k: meta.get(k) for k in ("role", "host", "pid", "worker")}])
     merged.update(
@@ -78,7 +80,7 @@ def merge_segment_metas(
 
 
 def _add_costs(overhead: dict[str, float], said: Any) -> None:
-    for key in ("encode_s", "probe_s"):
+    for key in ("encode_s", "probe_s", "files_s"):
         value = said.get(key) if isinstance(said, Mapping) else None
         if isinstance(value, (int, float)):
             overhead[key] = overhead.get(key, 0.0) + value

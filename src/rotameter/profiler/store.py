@@ -38,6 +38,7 @@ from rotameter.errors import (
     WouldOverwrite,
 )
 from rotameter.profiler.assemble import assemble, conform, frames_to_tables
+from rotameter.profiler.begun import settle_begun
 from rotameter.profiler.folder import META, read_meta, update_meta, write_meta
 from rotameter.profiler.live.segment import SegmentRead, read_segment
 from rotameter.profiler.meta import merge_segment_metas
@@ -214,6 +215,7 @@ def open_trace(path: str | Path, *, warn: bool = True) -> Trace:
     raw, metas, bad = frames_to_tables(frame for read in reads for frame in read.frames)
     if bad:
         words.append(f"{many(bad, 'value')} did not fit the schema: left out")
+    joined = None
     if reads or not tables:
         joined = {
             n: pa.concat_tables([tables[n], raw[n]]) if n in tables else raw[n] for n in TABLES
@@ -222,6 +224,9 @@ def open_trace(path: str | Path, *, warn: bool = True) -> Trace:
     merged = merge_segment_metas(meta, metas, tables)
     merged["segments"] = (meta.get("segments") or 0) + len(reads)
     _settle_run(merged, words)
+    if joined is not None:
+        tables = settle_begun(tables, merged.get("run") or {})
+        merged["records"] = sum(len(table) for table in tables.values())
     merged["warnings"] = [*meta.get("warnings", []), *words]
     trace = Trace(tables, merged)
     if not any(len(t) for t in tables.values()) and not merged.get("run"):

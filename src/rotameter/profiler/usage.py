@@ -260,14 +260,16 @@ def _limit(seen: View, rows: Mask) -> dict[str, Any] | None:
 
 
 def percent(share: float) -> str:
-    """Write a share; a little is not nothing.
+    """Write a share; a little is not nothing, and nearly all not all.
 
     Examples
     --------
-    >>> percent(0.0), percent(0.002), percent(0.17)
-    ('0%', '<1%', '17%')
+    >>> percent(0.0), percent(0.002), percent(0.17), percent(0.9999), percent(1.0)
+    ('0%', '<1%', '17%', '>99%', '100%')
     """
-    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+    if 0 < share < 0.005:
+        return "<1%"
+    return ">99%" if 0.995 <= share < 1.0 else f"{share:.0%}"
 
 
 def hours(lost_s: float, of_s: float, noun: str = "task") -> str:

@@ -24,12 +24,17 @@ from rotameter.profiler.figures import (
     other_saving,
     recorded_makespan,
 )
-from rotameter.profiler.findings.base import tracing_s
+from rotameter.profiler.findings.base import files_s, tracing_s
 from rotameter.profiler.gpu import gpu_sentence
-from rotameter.profiler.hang_words import hang_words, left_behind, never_started
+from rotameter.profiler.hang_words import (
+    hang_words,
+    left_behind,
+    never_started,
+    running_words,
+)
 from rotameter.profiler.open_ends import open_tasks, still_waiting, unknown_outcome
 from rotameter.profiler.usage import ends, gpu_words, hours, is_job_log, percent, usage
-from rotameter.profiler.view import View, short, view
+from rotameter.profiler.view import View, is_dask, short, view
 from rotameter.units import format_count, format_seconds, many
 from rotameter.values import Finding, Together, Verdict
 
@@ -135,12 +140,18 @@ def tracing_note(seen: View) -> str | None:
     share = spent / width / seen.makespan
     if share < TRACING_SHARE:
         return None
+    said = f"Tracing itself took {format_seconds(spent / width)} ({min(share, 1.0):.0%} of the run)"
+    if files_s(seen.meta) > 0.5 * spent:
+        return (
+            f"{said}: calls on files were counted one by one, and there were very many small ones; "
+            "without counting them (--level time) the run is shorter by about that."
+        )
     length = format_seconds(float(np.nanmedian(seen.wall)))
-    calls = f"{many(seen.n, 'call')} of {length} {'is' if seen.n == 1 else 'are'} too short"
-    return (
-        f"Tracing itself took {format_seconds(spent / width)} ({min(share, 1.0):.0%} of the run): "
-        f"{calls} to trace one by one; trace what calls them."
-    )
+    short_ = "is too short" if seen.n == 1 else "are too short"
+    if is_dask(seen.meta):
+        return f"{said}: {many(seen.n, 'task')} of {length} {short_}; let each do more."
+    calls = f"{many(seen.n, 'call')} of {length} {short_}"
+    return f"{said}: {calls} to trace one by one; trace what calls them."
 
 
 def sentence(
@@ -179,7 +190,8 @@ def sentence(
     if not findings:
         said = burnt or _nothing(seen, book, unended)
         return f"{unended} {said}" if unended else said
-    return " ".join(text for text in (unended, burnt, losses) if text)
+    gone = None if burnt else _for_good(seen)
+    return " ".join(text for text in (unended, burnt, losses, gone) if text)
 
 
 def _unended(seen: View) -> str | None:
@@ -216,6 +228,14 @@ def _burnt(seen: View, lost: dict[str, Any] | None) -> str | None:
         said += f"; all {many(total, 'task')} ended well in the end"
     when = f" Run time {_span(seen)}." if seen.makespan is not None else ""
     return f"{said}.{when}"
+
+
+def _for_good(seen: View) -> str | None:
+    """Say how many tasks never ended well, in a run that went on without them."""
+    gone = int(seen.never_ok.sum())
+    if not gone:
+        return None
+    return f"{format_count(gone)} of {many(len(seen.task_ids), 'task')} failed for good."
 
 
 def _failed_attempts(lost: dict[str, Any], noun: str = "attempt") -> str:
@@ -297,7 +317,7 @@ def _interrupted(seen: View, run: dict[str, Any]) -> str:
         done = done_tasks(seen)
         return (
             f"Run interrupted{after}, or still writing its trace: {many(done, 'task')} "
-            f"{were(done)} recorded as done; what ran when it was killed is unknown."
+            f"{were(done)} recorded as done; {running_words(seen)}."
         )
     signal = run.get("signal")
     by = f" by signal {signal}" if signal else ""
@@ -339,7 +359,11 @@ def _nothing(seen: View, book: Ledger, unended: str | None = None) -> str:
     if done + failed + blank < total and not unended:
         facts += f"; {format_count(done)} of {many(total, 'task')} {were(done)} recorded as done"
     # Much of what was held had no task, and no rule knows why: that is not "nothing".
-    little = unended or ((busy if ratio is None else ratio) or 0.0) < LITTLE_BUSY
+    little = bool(unended) or ((busy if ratio is None else ratio) or 0.0) < LITTLE_BUSY
+    cpu = computed(seen, book.worker_core_s.held)
+    if not little and cpu is not None and cpu < LITTLE_BUSY * (ratio or 0.0):
+        little, facts = True, f"{facts}. Tasks mostly waited, for what is not on record"
+        facts += " (a lock, a service, a sleep): where it is no lock, more of them at once would do"
     return f"{'No cause of loss found' if little else 'Nothing worth changing'}: {facts}."
 
 

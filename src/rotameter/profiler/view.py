@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rotameter.profiler import open_ends
+from rotameter.profiler.engines import is_dask, local_dask, plain_python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-__all__ = ["LOSSES", "View", "is_dask", "plain_python", "short", "view"]
+__all__ = ["LOSSES", "View", "is_dask", "local_dask", "plain_python", "short", "view"]
 
 LOSSES = ("failed", "oom", "timeout", "preempted", "worker_lost")
 """Outcomes after which an attempt's work is gone."""
@@ -74,23 +75,6 @@ def lookup(column: Any, names: Sequence[str]) -> Codes:
         found = found.combine_chunks()
     codes: Codes = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
-
-
-def is_dask(meta: dict[str, Any]) -> bool:
-    """Say whether Dask ran the tasks, so that advice in its terms helps."""
-    return meta.get("engine") == "dask"
-
-
-def plain_python(meta: dict[str, Any]) -> bool:
-    """Say whether a Python program without an engine ran the tasks.
-
-    Examples
-    --------
-    >>> plain_python({"engine": "python"}), plain_python({"engine": "dask"})
-    (True, False)
-    """
-    engine = meta.get("engine")
-    return engine == "python" or (engine is None and meta.get("origin") == "recorded")
 
 
 class View:

@@ -256,3 +256,20 @@ def test_a_retry_waits_no_less_than_the_first_attempt_did(made_run: Make) -> Non
     """Both waited for 10 s: without the failure one of these waits stays."""
     (finding,) = check(backed_off(made_run, "dask", 0, first=10.0).trace())
     assert finding.cost_s == pytest.approx(12.0, abs=0.2)
+
+
+def test_a_failure_that_the_program_took_is_told_behind_what_cost_time(made_run: Make) -> None:
+    run = flaky(made_run, 6)
+    run.task("bad", "bad", "w0", 7.0, 0.001, outcome="failed", error="KeyError: 'x'")
+    run.meta["run"] = {"status": "ok"}
+    verdict = diagnose(run.trace())
+    titles = [finding.title for finding in verdict.findings]
+    assert any("`bad`: 1 task failed for good: KeyError" in title for title in titles[1:])
+    assert "1 of 9 tasks never ended well" in verdict.sentence
+    run = made_run(workers=2, threads=1)
+    run.step("alone", [5.0])
+    run.task("bad", "bad", "w0", 5.0, 0.001, outcome="failed", error="KeyError: 'x'")
+    run.meta["run"] = {"status": "ok"}
+    verdict = diagnose(run.trace())
+    assert [finding.code for finding in verdict.findings] == ["RM107", "RM124"]
+    assert verdict.sentence.endswith("1 of 2 tasks failed for good.")

@@ -285,3 +285,41 @@ def test_what_waits_for_a_slow_worker_is_work_that_was_there(made_run: Make) -> 
         run.task(f"b{number}", "map", "w1", 1.0 * number, 1.0, ready=0.0, cpu_s=1.0)
     assert Advisor().check(run.trace(), Tools()) == []
     assert [f.kind for f in diagnose(run.trace()).findings] == ["uneven_workers"]
+
+
+def scaled_down(made_run: Make, *, keep: bool) -> Finding:
+    """Two workers come and go with each of two computations, six seconds apart; or one stays."""
+    run = made_run(workers=2, threads=1)
+    run.lives["w0"]["end"] = None if keep else 3.0
+    run.lives["w1"]["end"] = 3.0
+    for name in ("w2", "w3"):
+        run.lives[name] = {"start": 9.0, "end": 12.0}
+    for number, (start, worker) in enumerate([(0, "w0"), (0, "w1"), (9, "w2"), (9, "w3")]):
+        for k in range(3):
+            at = float(start + k)
+            run.task(f"t{number}{k}", "f", worker, at, 1.0, submitted=start, ready=start)
+    return only(Advisor().check(run.trace(), Tools()))
+
+
+def test_a_gap_counts_in_full_where_the_workers_had_gone_meanwhile(made_run: Make) -> None:
+    finding = scaled_down(made_run, keep=False)
+    assert finding.title == "For 6 s no task was submitted: the run waited for the client"
+    assert finding.cost_s == pytest.approx(6.0, abs=0.1)
+    finding = scaled_down(made_run, keep=True)
+    words = "For 6 s no task was submitted: the core held then waited for the client"
+    assert finding.title == words and finding.cost_s == pytest.approx(6.0, abs=0.1)
+
+
+@pytest.mark.parametrize(("cpu_s", "other"), [(0.1, "processes"), (0.001, "threads")])
+def test_dask_without_a_cluster_is_advised_in_its_own_terms(
+    made_run: Make, cpu_s: float, other: str
+) -> None:
+    run = made_run(workers=1, threads=2, engine="python")
+    run.meta["dask_local"] = "synchronous"
+    for i in range(40):  # All are ready at once, and run one after the other.
+        run.task(f"f-{i}", "f", "w0", 0.1 * i, 0.1, submitted=0.0, ready=0.0, cpu_s=cpu_s)
+    finding = only(Advisor().check(run.trace(), Tools(replay=Replayer(run.trace()))))
+    assert "only 1 of 2 cores had a task" in finding.title
+    assert f'scheduler="{other}"' in (finding.change or "")
+    assert "Executor" not in finding.advice + (finding.change or "")
+    assert finding.cost_s == pytest.approx(2.0, rel=0.1)

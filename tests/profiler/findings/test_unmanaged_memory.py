@@ -105,3 +105,46 @@ def test_no_pause_no_finding(made_run: Make) -> None:
 def test_a_trace_that_lacks_most_is_no_error(rows: list[dict[str, Any]], engine: Any) -> None:
     trace = Trace.from_tables({"tasks": rows}, {"engine": engine})
     assert all(finding.cost_s is None or finding.cost_s >= 0 for finding in check(trace))
+
+
+def hung(made_run: Make, *, own: float = 1e8, status: str = "failed", resumes: bool = False) -> Any:
+    """One worker fills up in 2 s and stands paused to 22 s; 33 of 50 tasks never start."""
+    run = made_run(workers=1, threads=1, memory=500_000_000)
+    for number in range(17):
+        run.task(f"t{number}", "leak", "w0", 0.1 * number, 0.1, ready=0.0)
+    run.event("graph_submitted", 0.0, count=50)
+    run.event("worker_paused", 1.7, worker="w0", limit_bytes=500_000_000)
+    if resumes:
+        run.event("worker_resumed", 1.8, worker="w0", limit_bytes=500_000_000)
+    run.sample("scheduler", "queued", 21.9, 33.0)
+    for tick in range(44):
+        at = tick / 2
+        run.sample("w0", "rss_bytes", at, min(own + 2e8 * at, 4.1e8))
+        run.sample("w0", "managed_bytes", at, 476.0)
+    run.meta["run"] = {"status": status, "started_ns": run.ns(0.0), "ended_ns": run.ns(22.0)}
+    return run.trace()
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted", "ok"])
+def test_a_run_that_hangs_on_a_paused_worker_says_so_first(made_run: Make, status: str) -> None:
+    from rotameter.profiler.diagnose import diagnose
+
+    verdict = diagnose(hung(made_run, status=status))
+    first = verdict.findings[0]
+    assert (first.code, first.severity, first.cost_s) == ("RM120", "critical", None)
+    assert first.title.startswith("The worker stood paused for memory at 410 MB of 500 MB to the")
+    assert "33 tasks never started, and nothing ran for 20.3 s" in first.title
+    assert first.groups == ("leak",) and "`leak` and its libraries keep" in first.advice
+    assert "the worker stood paused, as its memory was full" in verdict.sentence
+    assert "Nothing ran for the last 20.3 s" in verdict.sentence
+    time = next(figure for figure in verdict.figures if figure.label == "Run time")
+    assert "then nothing ran for 20.3 s" in time.how
+
+
+def test_a_limit_that_the_worker_itself_takes_up_is_told_as_that(made_run: Make) -> None:
+    (finding,) = check(hung(made_run, own=3.2e8))
+    assert "more memory" in finding.advice and "before its first task" in finding.advice
+
+
+def test_a_worker_that_went_on_is_not_what_a_run_hung_on(made_run: Make) -> None:
+    assert not [f for f in check(hung(made_run, resumes=True)) if f.severity == "critical"]

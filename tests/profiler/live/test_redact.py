@@ -42,6 +42,21 @@ PLANTED = [
     f"AccountKey={SECRET}==;EndpointSuffix=x",
     f"client_secret={SECRET}",
     f"password='two words {SECRET}'",
+    f"https://hooks.slack.com/services/T024BE7LD/B01ABCDEF/{SECRET}",
+    f"https://discord.com/api/webhooks/81372819/{SECRET} 404",
+    f"https://api.telegram.org/bot110201543:{SECRET}/getMe",
+    f"https://outlook.office.com/webhook/{SECRET}@{SECRET}/IncomingWebhook/{SECRET}/1",
+    f"https://maker.ifttt.com/trigger/done/with/key/{SECRET}",
+    f"curl -u bob:{SECRET} http://x",
+    f"invalid address 'ann:{SECRET}@127.0.0.1:9?x=1'",
+    f"ann:{SECRET}@db.example.org/x",
+    f"curl --user=bob:{SECRET} http://x",
+    f"mysql -h db -p{SECRET} shop",
+    f"sshpass -p {SECRET} ssh host",
+    f"the password is {SECRET}",
+    f"Token was {SECRET}",
+    f"scott/{SECRET}@tns",
+    f"sqlplus -s scott/{SECRET}@//host:1521/x",
 ]
 
 
@@ -108,6 +123,19 @@ def test_objects_that_cannot_be_shown():
         "rechunk-merge-0f9c3d2a1b",
         "tokenize failed",
         "file:///data/x.csv",
+        "docker run -u 1000:1000 image",
+        "the password is wrong",
+        "token is expired",
+        "nf-core/rnaseq@3.14",
+        "library/ubuntu@sha256:0f9c",
+        "ubuntu:22.04@sha256:0f9c",
+        "step:3@node1",
+        "images/logo@2x.png",
+        "https://example.org/keynotes/a.pdf",
+        "s3://bucket/tokens/shard-000123",
+        "https://example.org/tokens/part-0001.bin",
+        "mkdir -p data/raw",
+        "python run.py -p 8787",
     ],
 )
 def test_plain_text_stays(text):
@@ -145,6 +173,28 @@ def test_commands():
     assert redact_command([f"https://a:{SECRET}@h/x?k=1"]) == ["https://h/x"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["curl", "-u", f"bob:{SECRET}", "http://x"],
+        ["mysqldump", "-h", "db", f"-p{SECRET}", "shop"],
+        ["/usr/bin/sshpass", "-p", SECRET, "ssh", "host"],
+        ["7z", "x", f"-p{SECRET}", "a.7z"],
+    ],
+)
+def test_commands_whose_options_carry_a_password(command):
+    shown = redact_command(command)
+    assert all(_without(item) for item in shown) and shown[0] == command[0]
+
+
+def test_options_that_only_look_like_a_password_stay():
+    for command in (["docker", "run", "-u", "1000:1000"], ["python", "x.py", "-p", "8787"]):
+        assert redact_command(command) == command
+
+
 def test_long_texts_take_no_long_time():
-    for text in ("a" * 200_000, "password" * 20_000, "token_" * 30_000, "https://" * 20_000):
+    texts = ["a" * 200_000, "password" * 20_000, "token_" * 30_000, "https://" * 20_000]
+    texts += ["mysql " * 30_000, "token is " * 20_000, "sqlplus a/" * 20_000, "a/b@" * 40_000]
+    texts += ["https://x/" + "hook/" * 30_000, "-u a:" * 30_000, "https://x/" + "bot1:" * 30_000]
+    for text in texts:
         assert isinstance(redact(text), str)

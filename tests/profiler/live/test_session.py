@@ -215,3 +215,29 @@ def test_the_cost_of_measuring_is_cpu_time_not_waiting(lab):
     for _ in range(10):
         session.end(session.begin("t", "g"))
     assert 0 < session.probe_ns < 10 * 5_000_000
+
+
+def test_that_a_task_has_begun_is_told_once_while_it_runs(lab):
+    traced = lab()
+    session = traced.session
+    assert session.source == "tracer"
+    running = session.begin("k", "g", run_id="7")
+    for _ in range(3):
+        session.before_flush()
+    session.end(running)
+    session.before_flush()
+    session.end(session.begin("short", "g"))
+    rows = traced.rows()
+    (told,) = [row for row in rows if row["source"] == "begun"]
+    ended, short = [row for row in rows if row["source"] == "tracer"]
+    assert (told["source"], told["task_id"], told["run_id"]) == ("begun", "k", "7")
+    assert told["started_ns"] == ended["started_ns"] and "outcome" not in told
+    assert (ended["outcome"], short["task_id"]) == ("ok", "short")
+
+
+def test_an_engine_tells_itself_what_a_killed_worker_ran(lab):
+    traced = lab(worker="tcp://w")
+    running = traced.session.begin("k", "g")
+    traced.session.before_flush()
+    traced.session.end(running)
+    assert [row["source"] for row in traced.rows()] == ["worker"]

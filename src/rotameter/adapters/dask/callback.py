@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -208,6 +209,10 @@ class RotameterCallback(Callback):
             if isinstance(dsk[key], Measured):
                 dsk[key] = node
             now = call.done[key] = time.time_ns()
+            if not call.kind:
+                call.kind = _kind_of(worker_id)
+                channel = self._session.recorder.channel("meta", ("value",))
+                channel.add(({"dask_local": call.kind},))
             if isinstance(worker_id, int) and worker_id != os.getpid():
                 self._outside(key, call, started_ns, now, times, "ok")
         except Exception as error:
@@ -259,3 +264,12 @@ class _Call:
         self.submitted_ns = time.time_ns()
         self.out: dict[Any, tuple[Any, int, tuple[int, int]]] = {}
         self.done: dict[Any, int] = {}
+        self.kind = ""
+
+
+def _kind_of(worker_id: Any) -> str:
+    """Name the scheduler by what it says of where a task ran: a thread, a process or nothing."""
+    if worker_id is None or worker_id == os.getpid():
+        return "synchronous"
+    threads = {thread.ident for thread in threading.enumerate()}
+    return "threads" if worker_id in threads else "processes"

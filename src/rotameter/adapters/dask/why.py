@@ -92,6 +92,11 @@ def _distributed(name: str) -> Any:
     return import_module(f"distributed.{name}")
 
 
+def _shown(address: str) -> str:
+    """Give an address as it may be printed: it may carry a password."""
+    return redact(address if "://" in address else address.rpartition("@")[2])
+
+
 def _full(address: str) -> str:
     address = address.strip()
     if "://" in address:
@@ -99,7 +104,8 @@ def _full(address: str) -> str:
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isascii() or not port.isdigit():
         raise UsageError(
-            f"not an address of a scheduler: {address!r}", hint="such as tcp://10.0.0.1:8786"
+            f"not an address of a scheduler: {_shown(address)!r}",
+            hint="such as tcp://10.0.0.1:8786",
         )
     return f"tcp://{address}"
 
@@ -125,7 +131,8 @@ async def _why(
                 "its event loop may be busy or its process stopped: allow more time; else " + hint
             )
         raise NoAnswer(
-            f"no Dask scheduler answers at {address} within {timeout_s:g} s ({text})", hint=hint
+            f"no Dask scheduler answers at {_shown(address)} within {timeout_s:g} s ({text})",
+            hint=hint,
         ) from None
     task = asyncio.ensure_future(_ask(comm, timeout_s))
     task.add_done_callback(lambda t: t.cancelled() or t.exception())
@@ -138,7 +145,7 @@ async def _why(
         return _no_answer(timeout_s, seconds)
     if (failure := task.exception()) is not None:
         raise NoAnswer(
-            f"the scheduler at {address} did not answer: {type(failure).__name__}: "
+            f"the scheduler at {_shown(address)} did not answer: {type(failure).__name__}: "
             f"{' '.join(redact(failure).split())[:160]}",
             hint="is it a scheduler's address? It may also forbid such calls "
             "(distributed.scheduler.pickle: false)",

@@ -314,7 +314,9 @@ class Core:
 
     def _end_meta(self) -> None:
         """Say what measuring cost."""
-        facts = {"end": True, "probe_s": self.session.probe_ns / 1e9}
+        files_s = self.session.files_s
+        spent_s = self.session.probe_ns / 1e9 + files_s
+        facts = {"end": True, "probe_s": spent_s, "files_s": files_s}
         self.recorder.channel("meta", ("value",)).add((facts,))
 
     def _first_of_host(self) -> bool:

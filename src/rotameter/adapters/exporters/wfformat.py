@@ -14,13 +14,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rotameter import __version__
 from rotameter.adapters.exporters._writing import Written
 from rotameter.adapters.importers._wfformat_parse import cpu_s, joules
 from rotameter.errors import EmptyTrace, TraceWarning
+from rotameter.profiler.whole_file import write_whole
 from rotameter.units import many
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Exporter:
         said: list[str] = []
         data = document(trace, said.append, name=options.get("name"))
         text = json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False)
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        write_whole(path, text + "\n")
         tasks = len(data["workflow"]["specification"]["tasks"])
         self.written = Written(tasks, trace.table("tasks").num_rows)
         for words in said:

@@ -18,6 +18,7 @@ from rotameter.profiler.findings._moves import (
     moves,
 )
 from rotameter.profiler.groups import quantiles, rows_of
+from rotameter.profiler.live.costs import CALL_S, OPEN_S
 from rotameter.profiler.view import floats, lookup
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Loss",
+    "counted_here",
     "jumps",
     "processes",
     "scattered_loss",
@@ -51,7 +53,10 @@ MANY_FILES = 100
 """Fewer files in one task are inputs, not a folder of samples."""
 
 _AROUND_CALL_S = 3e-6
-"""What Python spends around one call on a file at most (the call, counting it), unloaded."""
+"""What Python spends around one call on a file at most (the call, counting it), unloaded.
+
+Counting is the tracer's, and goes with it: it is taken off again where we counted.
+"""
 
 _USUAL_GAP = 5.0
 _SLICE_S = 0.02
@@ -160,8 +165,9 @@ def small_loss(seen: View, *, jumping: bool) -> Loss:
     if not known and each > RECORD_BYTES:
         rate = SLOW_RATE
     busy = busy_or_span(made)
-    outside = np.fmax(made.span_s - busy, 0.0)
-    around = np.fmin(outside, made.ops * _AROUND_CALL_S * crowding(seen))
+    counting = CALL_S if counted_here(seen) else 0.0
+    outside = np.fmax(made.span_s - busy - made.ops * counting, 0.0)
+    around = np.fmin(outside, made.ops * (_AROUND_CALL_S - counting) * crowding(seen))
     bulk = made.bytes / rate
     core = np.maximum(np.nan_to_num(busy) - bulk, 0.0)
     least[rows] = (core / sides[0])[rows]
@@ -202,8 +208,14 @@ def scattered_loss(seen: View) -> tuple[Loss, Floats]:
     rate, how, _ = large_rate(made, rows)
     busy = np.maximum(np.nan_to_num(busy_or_span(made)) - made.bytes / rate, 0.0) / sides[0]
     least[rows] = busy[rows]
-    seconds[rows] = busy[rows] + _between(seen, made, rows)[rows]
+    between = _between(seen, made, rows) - (OPEN_S if counted_here(seen) else 0.0)
+    seconds[rows] = busy[rows] + np.maximum(between, 0.0)[rows]
     return Loss(rows, seconds, least, rate, how, *sides), opening
+
+
+def counted_here(seen: View) -> bool:
+    """Say whether this tracer counted the calls, which took time of the tasks."""
+    return seen.meta.get("origin") == "recorded"
 
 
 def _between(seen: View, made: Moves, rows: Mask) -> Floats:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings.culprit import footprint_of
+from rotameter.profiler.hang_words import stood_still
 from rotameter.profiler.occupancy import paused_spans
 from rotameter.profiler.replaying.model import PARTS
 
@@ -66,11 +67,16 @@ class Retained:
 
 
 def run_span(seen: View) -> tuple[float, float]:
-    """From the first submission (or start) to the last end of a task."""
+    """From the first submission (or start) to the last end of a task.
+
+    To the run's end where tasks were left that never started, and nothing ran any more.
+    """
     firsts = [t for t in (seen.submitted, seen.ready, seen.started) if not np.isnan(t).all()]
     if not firsts or np.isnan(seen.ended).all():
         return -np.inf, np.inf
-    return float(min(np.nanmin(t) for t in firsts)), float(np.nanmax(seen.ended))
+    still = stood_still(seen)
+    last = float(np.nanmax(seen.ended)) if still is None else still[1]
+    return float(min(np.nanmin(t) for t in firsts)), last
 
 
 def pauses_of(seen: View) -> tuple[Codes, Floats, Floats]:

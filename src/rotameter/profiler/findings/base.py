@@ -21,6 +21,7 @@ __all__ = [
     "NEGLIGIBLE_RATIO",
     "Advisor",
     "Tools",
+    "files_s",
     "group_median",
     "outliers",
     "price",
@@ -113,6 +114,12 @@ def severity_of(view: View, cost_s: float) -> Any:
     if share >= 0.3 and cost_s >= CRITICAL_S:
         return "critical"
     return "warning" if share >= 0.05 and cost_s >= WARNING_S else "info"
+
+
+def files_s(meta: dict[str, Any]) -> float:
+    """Give the seconds of :func:`tracing_s` that went into counting calls on files."""
+    said = (meta.get("overhead") or {}).get("files_s")
+    return float(said) if isinstance(said, (int, float)) and said >= 0 else 0.0
 
 
 def tracing_s(meta: dict[str, Any]) -> float | None:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from rotameter.profiler.findings._again import (
     all_work_s,
     by_work,
-    ends_run,
     in_vain,
     memory_kills,
     name_groups,
@@ -20,7 +19,8 @@ from rotameter.profiler.findings._again import (
     without,
 )
 from rotameter.profiler.findings.base import Tools
-from rotameter.profiler.view import View, is_dask, short, view
+from rotameter.profiler.usage import is_job_log
+from rotameter.profiler.view import View, is_dask, local_dask, short, view
 from rotameter.units import format_bytes, format_seconds, many
 from rotameter.values import Evidence, Finding
 
@@ -67,7 +67,10 @@ class Advisor:
 
 
 def _lost_for_good(seen: View, rows: Mask) -> Cost | None:
-    """Say what was lost with tasks that never ended well: always told where the run failed."""
+    """Say what was lost with tasks that never ended well: told however short they ran.
+
+    Of a log of many jobs it is told where it is a part that matters.
+    """
     if not rows.any():
         return None
     return in_vain(
@@ -75,7 +78,7 @@ def _lost_for_good(seen: View, rows: Mask) -> Cost | None:
         rows,
         "they never ended well: what the run would take without these failures is unknown",
         seconds=None,
-        always=ends_run(seen, rows),
+        always=bool((rows & seen.never_ok).any()) and not is_job_log(seen),
     )
 
 
@@ -195,7 +198,8 @@ def readable_id(seen: View, row: int) -> str | None:
     >>> readable_id(seen, 0), readable_id(seen, 1)
     ('fit (c)', None)
     """
-    if is_dask(seen.meta) or seen.task[row] < 0 or seen.group[row] < 0:
+    keyed = is_dask(seen.meta) or local_dask(seen.meta)
+    if keyed or seen.task[row] < 0 or seen.group[row] < 0:
         return None
     name, group = seen.task_ids[seen.task[row]], seen.groups[seen.group[row]]
     return short(name, 40) if name != group and name.startswith(group) else None

@@ -17,7 +17,7 @@ from rotameter.profiler.findings._likes import comparable
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings.base import Tools, worth_saying
 from rotameter.profiler.replaying.changes import Cap
-from rotameter.profiler.view import View, is_dask, view
+from rotameter.profiler.view import View, is_dask, local_dask, view
 from rotameter.units import format_number
 from rotameter.values import Evidence, Finding
 
@@ -160,6 +160,8 @@ class Advisor:
             change=(
                 f"LocalCluster(n_workers={workers}, threads_per_worker=1)"
                 if is_dask(seen.meta)
+                else 'dask.compute(…, scheduler="processes")  # instead of threads'
+                if local_dask(seen.meta)
                 else "concurrent.futures.ProcessPoolExecutor()  # instead of ThreadPoolExecutor"
                 if seen.meta.get("engine") in (None, "python")
                 else None

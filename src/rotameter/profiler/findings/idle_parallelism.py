@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rotameter.profiler.findings._held import free_cores, memory_held, places
+from rotameter.profiler.findings._idle_words import (
+    SAME_CORES,
+    advice_on,
+    for_many,
+    gap_title,
+    who,
+)
 from rotameter.profiler.findings._likes import behind, comparable, long_ones
 from rotameter.profiler.findings._lone import Alone
 from rotameter.profiler.findings._replayed import Cost, at_most, by_replay
 from rotameter.profiler.findings._standing import really_waiting, stood
 from rotameter.profiler.findings.base import (
     Tools,
+    files_s,
     group_median,
     outliers,
     tracing_s,
@@ -22,7 +30,7 @@ from rotameter.profiler.findings.large_graph import shipments
 from rotameter.profiler.findings.uneven_workers import slow_workers
 from rotameter.profiler.occupancy import Timeline, timeline
 from rotameter.profiler.replaying.changes import Cap, Scale, Split
-from rotameter.profiler.view import View, is_dask, view
+from rotameter.profiler.view import View, local_dask, view
 from rotameter.units import format_number, format_seconds
 from rotameter.values import Evidence, Finding
 
@@ -63,19 +71,29 @@ class Advisor:
         narrow, gap = _masks(seen, line)
         free = free_cores(seen, line)
         idle = float(free[narrow] @ line.dt[narrow])
-        gaps = float(free[gap] @ line.dt[gap])
         slots = float(seen.slots or 1.0)
         # What tracing itself took stands between the tasks, and goes when it goes.
-        gaps = max(0.0, gaps - (tracing_s(seen.meta) or 0.0) * slots)
-        cost = (idle + gaps) / slots
+        tracing = max(0.0, (tracing_s(seen.meta) or 0.0) - files_s(seen.meta))
+        gap_s = float(line.dt[gap].sum())
+        # Without tasks the run stands still, however few cores were held then.
+        gap_s, held = max(0.0, gap_s - tracing), float(free[gap] @ line.dt[gap]) / (gap_s or 1.0)
+        gaps = gap_s * held
+        cost = idle / slots + gap_s
         if not worth_saying(seen, cost) or cost < 0.05 * (seen.makespan or 0.0):
             return []
         groups, at_once = _alone(seen, line, narrow)
-        alone = Alone.of(seen, groups, gaps=gaps > idle, at_once=at_once)
-        made = _cost(seen, tools, line, narrow, alone, gaps > 0.1 * idle, cost)
+        mostly = gap_s * slots > idle
+        alone = Alone.of(seen, groups, gaps=mostly, at_once=at_once)
+        scaled = mostly and held < SAME_CORES * slots
+        made = (
+            at_most(seen, cost, "the time without any task; workers come when there is work")
+            if scaled  # In a replay they come when they came.
+            else _cost(seen, tools, line, narrow, alone, gap_s * slots > 0.1 * idle, cost)
+        )
         if made is None:
             return []
-        return [self._finding(seen, line, narrow, alone, (idle, gaps), made)]
+        title = gap_title(seen, gap_s, held) if mostly else None
+        return [self._finding(seen, line, narrow, alone, (idle, gaps), made, title)]
 
     def _finding(
         self,
@@ -85,23 +103,21 @@ class Advisor:
         alone: Alone,
         lost: tuple[float, float],
         cost: Cost,
+        gap_words: str | None,
     ) -> Finding:
         slots = float(seen.slots or 1.0)
         groups, (idle, gaps) = alone.groups, lost
         width = float(line.running[narrow] @ line.dt[narrow]) / max(
             float(line.dt[narrow].sum()), 1e-12
         )
-        if gaps > idle:
-            title = _gap_title(seen, gaps / slots, slots)
-        else:
-            title = (
-                f"For {format_seconds(float(line.dt[narrow].sum()))} only "
-                f"{format_number(width, 2)} of {format_number(slots)} cores had a task"
-                f"{_who(seen, alone)}"
-            )
-        advice, change = _advice(seen, [g for g, _ in groups], gaps=gaps > idle)
-        if alone.many and gaps <= idle:
-            advice, change = _for_many(alone, slots), None
+        title = gap_words or (
+            f"For {format_seconds(float(line.dt[narrow].sum()))} only "
+            f"{format_number(width, 2)} of {format_number(slots)} cores had a task"
+            f"{who(seen, alone)}"
+        )
+        advice, change = advice_on(seen, [g for g, _ in groups], gaps=gap_words is not None)
+        if alone.many and gap_words is None:
+            advice, change = for_many(alone, slots), None
         elif alone.one is not None:
             advice, change = alone.one.advice, None
         return Finding(
@@ -163,6 +179,10 @@ def _cost(
         changes.append(Scale(None, "gap", 0.0))
     bound_how = f"idle core time over {format_number(slots)} cores, if the same work spread evenly"
     least = 0.0 if alone.many or alone.unsure else 0.3
+    ready = float((line.waiting > 0.5)[narrow] @ line.dt[narrow])
+    if local_dask(seen.meta) and ready > 0.5 * float(line.dt[narrow].sum()):
+        # The record shows no more side by side than the scheduler's threads let be.
+        return at_most(seen, bound_s, f"{bound_how}, as tasks were ready")
     if not changes:
         return at_most(seen, bound_s, bound_how)
     words = ["what ran alone were split into as many pieces as there are cores"] * int(rows.any())
@@ -203,90 +223,6 @@ def _long(seen: View) -> Mask:
     return made
 
 
-def _gap_title(seen: View, idle_s: float, slots: float) -> str:
-    cores = f"all {format_number(slots)} cores" if slots > 1 else "the core"
-    if is_dask(seen.meta):
-        return f"For {format_seconds(idle_s)} no task was submitted: {cores} waited for the client"
-    return f"For {format_seconds(idle_s)} no task ran: {cores} waited for the code between tasks"
-
-
-def _who(seen: View, alone: Alone) -> str:
-    """Say which group ran in that time, and how much of it: one that hardly did is not named."""
-    groups = alone.groups
-    if not groups:
-        return ""
-    first, share = groups[0]
-    if len(groups) == 1 or share >= 0.95:
-        return f": {seen.label(first)} ran"
-    if not alone.many:
-        return f": {seen.label(first)} ran {share:.0%} of it"
-    return f": {len(groups)} groups ran, {seen.label(first)} most ({share:.0%})"
-
-
-def _of_a_collection(seen: View, groups: list[int]) -> bool:
-    """Tell whether the first of these groups makes partitions of a data frame, array or bag."""
-    rows = np.flatnonzero(seen.group == groups[0]) if groups else ()
-    # Their keys are tuples; those of submitted and delayed functions are words.
-    return any(seen.task_ids[seen.task[row]].startswith("(") for row in rows[:20])
-
-
-def _advice(seen: View, groups: list[int], *, gaps: bool) -> tuple[str, str | None]:
-    """Word what to do in the terms of what ran the tasks."""
-    if is_dask(seen.meta):
-        if gaps:
-            return (
-                "Submit the computations together (dask.compute(a, b, …)), or do the work between "
-                "them in tasks too.",
-                "dask.compute(a, b)  # instead of a.compute(); b.compute()",
-            )
-        if not _of_a_collection(seen, groups):
-            return (
-                "Split that call into several (client.map over parts, or a @delayed function per "
-                "part and one that joins), overlap it with other work, or use fewer workers.",
-                "parts = client.map(work, split(data));  result = client.submit(join, parts)",
-            )
-        return (
-            "Split that step into more tasks (more partitions, a tree instead of one final "
-            "reduction: split_every), overlap it with other work, or use fewer workers.",
-            "ddf.groupby(…).agg(…, split_out=8)  # or split_every=8, more partitions",
-        )
-    if gaps:
-        return "Do the work between the tasks in tasks too, beside them, or use fewer cores.", None
-    if seen.meta.get("engine") not in (None, "python"):
-        return (
-            "Split that step into more tasks, overlap it with other work, or use fewer cores.",
-            None,
-        )
-    rows = seen.ran & np.isin(seen.group, groups[:3])
-    waits = _waits(seen.number("cpu_s")[rows], seen.wall[rows])
-    pool = "ThreadPoolExecutor" if waits else "ProcessPoolExecutor"
-    why = "they wait more than they compute, so threads do" if waits else "they compute"
-    return (
-        f"Run calls that do not need each other side by side in a pool ({why}), "
-        "overlap the step with other work, or use fewer cores.",
-        f"with concurrent.futures.{pool}() as pool:  results = list(pool.map(f, items))",
-    )
-
-
-def _for_many(alone: Alone, slots: float) -> str:
-    """Advise where no one group is the step to split."""
-    count, more = len(alone.groups), max(2.0, slots)
-    how = "one after another"
-    if not alone.chain:
-        how, more = f"about {format_number(alone.at_once, 2)} at a time", slots / alone.at_once
-    pieces = format_number(max(2.0, float(round(more))))
-    return (
-        f"{count} groups ran {how}: at most that is saved, if each of them can be split into "
-        f"{pieces} tasks. Overlap them with other work, or use fewer cores."
-    )
-
-
-def _waits(cpu_s: Floats, wall_s: Floats) -> bool:
-    """Say whether tasks spent most of their time waiting; not where CPU time is not known."""
-    known = ~np.isnan(cpu_s) & ~np.isnan(wall_s)
-    return bool(known.any() and cpu_s[known].sum() < 0.5 * wall_s[known].sum())
-
-
 def _evidence(
     seen: View, idle: float, gaps: float, tail: float, width: float
 ) -> tuple[Evidence, ...]:
@@ -314,8 +250,10 @@ def _masks(seen: View, line: Timeline) -> tuple[Mask, Mask]:
     """Say in which segments too few tasks existed, and in which none was even submitted."""
     first = float(np.nanmin(seen.started[seen.ran]))
     last = float(seen.ended[seen.ran].max())
-    inside = (line.start >= first - 1e-9) & (line.start < last) & (line.slots > 0.5)
-    calm = inside & (really_waiting(seen, line) < 0.5) & (line.moving < 0.5)
+    inside = (line.start >= first - 1e-9) & (line.start < last)
+    calm = inside & (line.moving < 0.5)
+    if not local_dask(seen.meta):  # What waits there lacks a thread of the scheduler, not a core.
+        calm &= really_waiting(seen, line) < 0.5
     held = memory_held(seen, line)
     free = free_cores(seen, line)
     calm &= ~held
@@ -326,7 +264,7 @@ def _masks(seen: View, line: Timeline) -> tuple[Mask, Mask]:
     # What was lost is found as that: its work is no narrow step.
     long = _long(seen) | (seen.ran & seen.lost)
     normal = line.running - line.count(seen.started[long], seen.ended[long])
-    some = calm & (normal > 0.5) & (free > 0.5)
+    some = calm & (normal > 0.5) & (free > 0.5) & (line.slots > 0.5)
     full = held | (free < 0.5) | (line.waiting > 0.5)
     none = calm & (line.running < 0.5) & (line.known < 0.5)
     return _lasting(line, some, (*_last_waves(seen, line), full)), _lasting(line, none, None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rotameter.profiler.findings._paused_out import paused_out
 from rotameter.profiler.findings._pressure import Relieved, Retained, pauses_of, retained
 from rotameter.profiler.findings._replayed import Cost, by_replay
 from rotameter.profiler.findings.base import Tools
@@ -33,6 +34,8 @@ class Advisor:
         seen = view(trace)
         if not seen.n:
             return []
+        if (hung := paused_out(seen)) is not None:
+            return [hung]
         owned = owned_workers(seen)
         if owned.any():
             made = _held_up(seen, tools, owned)

@@ -62,8 +62,8 @@ class Running:
         *("wall0_ns", "cpu0_ns", "cpu1_ns", "area0_ns", "area_from_ns"),
         *("started_ns", "ended_ns", "wall_ns", "cpu_ns", "area_ns", "area_wall_ns"),
         *("files", "tokens", "extra", "outcome", "error", "row"),
-        # Whose it is, and whether it may end the short way.
-        *("session", "quick"),
+        # Whose it is, whether it may end the short way, and (set late) that its beginning is told.
+        *("session", "quick", "told"),
     )
     started_ns: int
     ended_ns: int
@@ -73,6 +73,7 @@ class Running:
     area_from_ns: int
     crowd: int
     session: Any
+    told: bool
 
     def __init__(self, task_id: str, group: str, state: Any) -> None:
         self.task_id = task_id

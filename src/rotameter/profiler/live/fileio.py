@@ -38,6 +38,8 @@ _FILES_LIMIT = 10_000
 _NAMES_LIMIT = 20_000
 _OTHERS = "(other files)"
 _now = time.perf_counter_ns
+_current = current.get
+_NOBODY: tuple[None, list[int]] = (None, [])
 _FileIO = io.FileIO
 _readinto, _read, _readall, _write = _FileIO.readinto, _FileIO.read, _FileIO.readall, _FileIO.write
 _fileno, _close = _FileIO.fileno, _FileIO.close
@@ -91,20 +93,30 @@ def _is_engines(path: Any) -> bool:
     return isinstance(path, str | bytes) and object_name(os.fsdecode(path)).startswith(_engine)
 
 
-def _note(name: str, op: str, count: int, begun: int, unseen: bool = False) -> None:
-    """Add one raw call to the task that made it."""
+def _note(
+    name: str, op: str, count: int, begun: int, unseen: bool = False
+) -> tuple[Any, list[int]]:
+    """Add one raw call to the task that made it.
+
+    Returns
+    -------
+    files, sums
+        What the task that is current keeps its files in, and the file's sums: as long as the task
+        lives and is current these may be added to without asking again. No files where it is
+        another's.
+    """
     session = hook.active
     if session is None:
-        return
+        return _NOBODY
     try:
         ended = _now()
-        r = current.get()
+        r, lends = _current(), False
         if r is None or not r.live:
             # A helper thread of the only running task works for that task.
-            r = session.only_running()
+            r, lends = session.only_running(), True
         if r is None:
             if op == "read" and _programs_own(name):
-                return  # an import, by the program or by the tracer; no data of a task
+                return _NOBODY  # an import, by the program or by the tracer; no data of a task
             files = session.orphans
         else:
             files = r.files
@@ -119,7 +131,7 @@ def _note(name: str, op: str, count: int, begun: int, unseen: bool = False) -> N
                 entry = files[name, op] = [count, 1, begun, ended, ended - begun]
                 if unseen:
                     entry.append(count)
-                return
+                return None if lends else files, entry
         if unseen:
             entry[5:] = [count + sum(entry[5:])]
         entry[0] += count
@@ -128,21 +140,42 @@ def _note(name: str, op: str, count: int, begun: int, unseen: bool = False) -> N
         entry[4] += ended - begun
     except Exception as error:
         session.faults.note("files", error)
+        return _NOBODY
+    return None if lends else files, entry
 
 
 class CountingFileIO(_FileIO):
     """A raw file that counts; it passes for :class:`io.FileIO` in every other respect."""
 
-    __slots__ = ("_rotameter_lent", "_rotameter_name")
+    # Where the task that read (wrote) last keeps its files, and its sums of this one: looked up
+    # once, as small calls are many. Tasks' objects are used again, their dictionaries are not.
+    __slots__ = (
+        *("_rotameter_lent", "_rotameter_name"),
+        *("_rotameter_read_in", "_rotameter_reads", "_rotameter_write_in", "_rotameter_writes"),
+    )
     _rotameter_name: str | None
     _rotameter_lent: Lent | None
+    _rotameter_read_in: Any
+    _rotameter_reads: list[int]
+    _rotameter_write_in: Any
+    _rotameter_writes: list[int]
 
     def readinto(self, buffer: Any, /) -> Any:
         """Read into a buffer."""
         begun = _now()
         count = _readinto(self, buffer)
         if count and self._rotameter_name is not None:
-            _note(self._rotameter_name, "read", count, begun)
+            files, r = self._rotameter_read_in, _current()
+            if files is not None and r is not None and r.files is files and r.live:
+                entry = self._rotameter_reads
+                entry[3] = ended = _now()
+                entry[0] += count
+                entry[1] += 1
+                entry[4] += ended - begun
+            else:
+                self._rotameter_read_in, self._rotameter_reads = _note(
+                    self._rotameter_name, "read", count, begun
+                )
             if self._rotameter_lent is not None:
                 self._rotameter_lent.seen[0] += count
         return count
@@ -152,9 +185,19 @@ class CountingFileIO(_FileIO):
         begun = _now()
         data = _read(self, size)
         if data and self._rotameter_name is not None:
-            _note(self._rotameter_name, "read", len(data), begun)
+            count, files, r = len(data), self._rotameter_read_in, _current()
+            if files is not None and r is not None and r.files is files and r.live:
+                entry = self._rotameter_reads
+                entry[3] = ended = _now()
+                entry[0] += count
+                entry[1] += 1
+                entry[4] += ended - begun
+            else:
+                self._rotameter_read_in, self._rotameter_reads = _note(
+                    self._rotameter_name, "read", count, begun
+                )
             if self._rotameter_lent is not None:
-                self._rotameter_lent.seen[0] += len(data)
+                self._rotameter_lent.seen[0] += count
         return data
 
     def readall(self) -> Any:
@@ -172,7 +215,17 @@ class CountingFileIO(_FileIO):
         begun = _now()
         count = _write(self, data)
         if count and self._rotameter_name is not None:
-            _note(self._rotameter_name, "write", count, begun)
+            files, r = self._rotameter_write_in, _current()
+            if files is not None and r is not None and r.files is files and r.live:
+                entry = self._rotameter_writes
+                entry[3] = ended = _now()
+                entry[0] += count
+                entry[1] += 1
+                entry[4] += ended - begun
+            else:
+                self._rotameter_write_in, self._rotameter_writes = _note(
+                    self._rotameter_name, "write", count, begun
+                )
             if self._rotameter_lent is not None:
                 self._rotameter_lent.seen[1] += count
         return count
@@ -309,8 +362,10 @@ def _counted(
     raw = (EngineFileIO if own else CountingFileIO)(path, raw_mode, closefd, opener)
     result: Any = raw
     try:
-        raw._rotameter_lent = None
-        raw._rotameter_name = None
+        raw._rotameter_lent = raw._rotameter_name = None
+        raw._rotameter_read_in = raw._rotameter_write_in = None
+        if (session := hook.active) is not None:
+            session.files_opened += 1
         name = _name_of(raw, path, opener)
         lines = buffering == 1
         if buffering < 0:

@@ -259,7 +259,7 @@ def stop(session: Session) -> dict[str, int]:
 def _end_meta(session: Session) -> None:
     """Say what measuring cost and how far its level went down."""
     facts = {
-        "overhead": {"probe_s": session.overhead_s},
+        "overhead": {"probe_s": session.overhead_s, "files_s": session.files_s},
         "levels": {"start": "default" if session.level0 else "time", "steps": session.guard.steps},
         "faults": session.faults.count,
         "first_fault": session.faults.first,

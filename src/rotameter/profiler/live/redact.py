@@ -2,7 +2,8 @@
 
 Taken out are the user information, query and fragment of URLs, values that carry a known key's
 shape (cloud keys, access tokens, JSON web tokens, PEM blocks), values named as a secret
-(``password=…``, ``token: …``) and long random-looking strings next to such a name.
+(``password=…``, ``token: …``) and long random-looking strings next to such a name; and what only
+its place tells (a web hook's path, ``curl -u``, "the password is …").
 """
 
 from __future__ import annotations
@@ -11,6 +12,14 @@ import hashlib
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+
+from rotameter.profiler.live.told_secrets import (
+    GONE,
+    in_command,
+    in_path,
+    is_sign_in,
+    takes_password,
+)
 
 __all__ = [
     "clean_name",
@@ -22,7 +31,6 @@ __all__ = [
     "redact_command",
 ]
 
-GONE = "[redacted]"
 NAME_LIMIT = 300
 TEXT_LIMIT = 8_000
 
@@ -103,6 +111,8 @@ def _url(match: re.Match[str]) -> str:
     rest = re.split(r"[?#]", rest, maxsplit=1)[0]
     authority, slash, path = rest.partition("/")
     authority = authority.rpartition("@")[2]
+    if scheme.lower() in ("http", "https"):
+        path = in_path(authority, path)
     if "@" in path:
         # A password with a slash in it puts its end into the path.
         path = path.rpartition("@")[2]
@@ -175,6 +185,7 @@ def _settled(text: str) -> str:
         text = _BEARER.sub(rf"\1 {GONE}", text)
         text = _NAMED.sub(_named, text)
         text = _OPTION_VALUE.sub(rf"\1{GONE}", text)
+        text = in_command(text)
         text = _LONG.sub(_long, text)
         if text == before:
             return text
@@ -254,11 +265,19 @@ def redact_command(argv: Sequence[object]) -> list[str]:
     ['run.py', '--password', '[redacted]', '--n=3']
     """
     result: list[str] = []
-    hide = False
+    hide, asks = False, False
     for item in argv:
         text = clip(redact(item))
+        before = result[-1] if result else ""
         if hide and not text.startswith("-"):
             text = GONE
+        elif is_sign_in(before, text):
+            text = f"{text.partition(':')[0]}:{GONE}"
+        elif asks and text.startswith("-p") and len(text) > 2:
+            text = f"-p{GONE}"
+        elif asks and before == "-p" and "sshpass" in "".join(result):
+            text = GONE
         hide = bool(_OPTION.fullmatch(text))
+        asks = asks or takes_password(text)
         result.append(text)
     return result

@@ -14,8 +14,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rotameter.profiler.live import rows
+from rotameter.profiler.live.begun import tell_begun
 from rotameter.profiler.live.clock import SYSTEM, Clock
 from rotameter.profiler.live.context import Measured, Running, current, hook
+from rotameter.profiler.live.costs import CALL_S, OPEN_S, TIMED_S
 from rotameter.profiler.live.faults import Faults
 from rotameter.profiler.live.levels import LevelGuard
 from rotameter.profiler.live.proc import Own, renew_lost
@@ -27,8 +29,6 @@ __all__ = ["Session", "activate", "deactivate"]
 
 UNSET: Any = object()
 _ORPHANS_LIMIT = 1_000
-# To read a clock twice more would cost a twentieth of what it measured.
-_TIMED_S = 5e-6
 _sessions = itertools.count(1)
 
 
@@ -93,6 +93,8 @@ class Session(Stretches):
         "_tasks",
         "_wider",
         "exact_peak",
+        "file_calls",
+        "files_opened",
         "guard",
         "host",
         "keep_errors",
@@ -137,6 +139,8 @@ class Session(Stretches):
         self.level0 = self.guard.level
         self._adapts = adapt and self.level0 > 0
         self.probe_ns = 0
+        self.file_calls = 0
+        self.files_opened = 0
         self._cost_ns = 0
         self._ended = 0
         self.timed = 0
@@ -324,6 +328,7 @@ class Session(Stretches):
 
     def _record_files(self, r: Running) -> None:
         files, r.files = r.files, None
+        self.file_calls += sum(entry[1] for entry in (files or {}).values())
         for flow in rows.flow_rows(r, self, files or {}):
             self._flows.add(flow)
 
@@ -344,7 +349,12 @@ class Session(Stretches):
     @property
     def overhead_s(self) -> float:
         """Seconds that measuring took in tasks' threads; of level ``time`` by a usual cost."""
-        return self.probe_ns / 1e9 + self.timed * _TIMED_S
+        return self.probe_ns / 1e9 + self.timed * TIMED_S + self.files_s
+
+    @property
+    def files_s(self) -> float:
+        """Seconds of these that went into counting calls on files, by a usual cost of each."""
+        return self.file_calls * CALL_S + self.files_opened * OPEN_S
 
     # -- the rest -----------------------------------------------------------------------------
 
@@ -371,11 +381,14 @@ class Session(Stretches):
         """Record file traffic that belongs to no task (also called when there is much of it)."""
         with self._lock:
             orphans, self.orphans = self.orphans, {}
+        self.file_calls += sum(entry[1] for entry in orphans.values())
         for flow in rows.flow_rows(None, self, orphans):
             self._flows.add(flow)
 
     def before_flush(self) -> None:
         """Keep clocks together and the orphans few; runs in the flush thread."""
+        if self.source == "tracer":  # An engine's own records tell what a killed worker ran.
+            tell_begun(self)
         if len(self.orphans) > _ORPHANS_LIMIT:
             self.flush_orphans()
         self.offset_ns = self.clock.offset_ns()
