@@ -27,7 +27,7 @@ class Brief(Running):
     """
 
     __slots__ = (
-        *("key", "slot", "task", "told", "worker", "wall_s", "transfer_s", "received_bytes"),
+        *("key", "slot", "task", "worker", "wall_s", "transfer_s", "received_bytes"),
         *("spill_s", "output_bytes", "times"),
     )
     attempt = features = requested_memory_bytes = tokens = extra = None
