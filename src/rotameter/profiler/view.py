@@ -262,7 +262,7 @@ class View:
     @cached_property
     def superseded(self) -> Mask:
         """Ok attempts of tasks that were computed again later (their results were lost)."""
-        clusters = self._cluster
+        clusters = self.clusters
         key = self.task.astype(np.int64) * (int(clusters.max(initial=0)) + 1) + clusters
         _, key = np.unique(key, return_inverse=True)
         last = np.full(self.n + 1, -np.inf)
@@ -271,7 +271,7 @@ class View:
         return mask
 
     @cached_property
-    def _cluster(self) -> NDArray[np.int64]:
+    def clusters(self) -> NDArray[np.int64]:
         """A number for the scheduler of each attempt: equal keys in two clusters are two tasks."""
         runs = pc.fill_null(self.tasks["run_id"], "")
         place = pc.if_else(

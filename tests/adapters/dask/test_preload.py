@@ -48,4 +48,10 @@ def test_only_our_own_preloads_are_hushed(caplog):
         logger.info("Run preload setup: %s", "/x/rotameter/adapters/dask/preload_client.py")
         logger.info("Run preload setup: %s", "site_preload")
         logger.error("Failed to start preload: %s", dask.__name__)
-    assert [record.args[0] for record in caplog.records] == ["site_preload", dask.__name__]
+    with caplog.at_level(logging.INFO, logger="distributed.utils"):
+        for name in ("preload_client", "site_preload"):
+            logging.getLogger("distributed.utils").info(
+                "Reload module %s from %s file", name, ".py"
+            )
+    said = [record.args[0] for record in caplog.records]
+    assert said == ["site_preload", dask.__name__, "site_preload"]

@@ -323,3 +323,15 @@ def test_dask_without_a_cluster_is_advised_in_its_own_terms(
     assert f'scheduler="{other}"' in (finding.change or "")
     assert "Executor" not in finding.advice + (finding.change or "")
     assert finding.cost_s == pytest.approx(2.0, rel=0.1)
+
+
+def test_a_gap_between_two_clusters_is_told_as_that(made_run: Make) -> None:
+    run = made_run(workers=1, threads=1)
+    for number, start in enumerate((0.0, 5.0)):
+        for k in range(2):
+            name, at = f"t{number}{k}", start + k
+            run.task(
+                name, "f", "w0", at, 1.0, submitted=start, ready=start, run_id=f"{number}a:{k}"
+            )
+    finding = only(Advisor().check(run.trace(), Tools()))
+    assert "one cluster" in finding.advice and "dask.compute" not in (finding.change or "")

@@ -18,16 +18,20 @@ TRACE_ENV = "ROTAMETER_TRACE"
 _NAMES = (__name__, "adapters/dask/preload_client.py")
 
 
+_RELOAD = "Reload module preload_client "
+
+
 def _not_ours(record: logging.LogRecord) -> bool:
     """Leave out what distributed says of our own preload: the untraced program says nothing."""
     said = record.getMessage() if record.levelno < logging.WARNING else ""
-    return not said.endswith(_NAMES)
+    return not said.endswith(_NAMES) and not said.startswith(_RELOAD)
 
 
 def _hush() -> None:
-    logger = logging.getLogger("distributed.preloading")
-    if not any(getattr(f, "__name__", "") == "_not_ours" for f in logger.filters):
-        logger.addFilter(_not_ours)
+    for name in ("distributed.preloading", "distributed.utils"):
+        logger = logging.getLogger(name)
+        if not any(getattr(f, "__name__", "") == "_not_ours" for f in logger.filters):
+            logger.addFilter(_not_ours)
 
 
 _hush()

@@ -58,6 +58,12 @@ def _of_a_collection(seen: View, groups: list[int]) -> bool:
 def advice_on(seen: View, groups: list[int], *, gaps: bool) -> tuple[str, str | None]:
     """Word what to do in the terms of what ran the tasks."""
     if is_dask(seen.meta):
+        if gaps and len(np.unique(seen.clusters[seen.ran])) > 1:
+            return (
+                "Compute all of it on one cluster: the program started another one between the "
+                "computations, and no task could run meanwhile.",
+                "with Client(cluster) as client:  # once, around both computations",
+            )
         if gaps:
             return (
                 "Submit the computations together (dask.compute(a, b, …)), or do the work between "
