@@ -17,6 +17,7 @@ from distributed import Client, LocalCluster
 
 from rotameter.adapters.dask import leave
 from rotameter.adapters.dask.attach import attach
+from rotameter.profiler.diagnose import diagnose
 from rotameter.profiler.store import open_trace
 
 pytestmark = pytest.mark.e2e
@@ -183,6 +184,37 @@ def test_an_asynchronous_client_that_is_never_closed(tmp_path, processes):
     assert "scheduler_lost" not in kinds
     assert {e["expected"] for e in events if e["kind"] == "worker_removed"} <= {True}
     assert "the program ended without closing its client" in {e["reason"] for e in events}
+
+
+def test_a_scheduler_that_is_killed_is_told_though_the_program_dies_at_once(tmp_path):
+    body = """
+    import subprocess
+
+    def part(name, *more):
+        argv = [sys.executable, "-m", f"distributed.cli.dask_{name}", "--scheduler-file", "s.json"]
+        return subprocess.Popen([*argv, *more], stderr=subprocess.DEVNULL)
+
+    if __name__ == "__main__":
+        scheduler = part("scheduler", "--port", "0", "--no-dashboard")
+        worker = part("worker", "--nthreads", "1", "--no-dashboard", "--death-timeout", "5")
+        client = Client(scheduler_file="s.json", timeout=30)
+        client.wait_for_workers(1)
+        futures = client.map(nap, range(40))
+        client.gather(futures)
+        scheduler.kill()
+        time.sleep(3)
+        worker.terminate()
+        worker.wait(20)
+        print("out", flush=True)
+        os._exit(3)
+    """
+    process, folder = start(tmp_path, body, CLIENT)
+    out, errors = process.communicate(timeout=90)
+    assert (out, process.returncode) == ("out\n", 3), errors
+    trace, events, _, _ = read(folder)
+    (lost,) = [event for event in events if event["kind"] == "scheduler_lost"]
+    assert "lost its scheduler" in lost["reason"]
+    assert diagnose(trace).sentence.startswith("Scheduler lost")
 
 
 def open_files():

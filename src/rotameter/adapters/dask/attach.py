@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from rotameter.adapters.dask import _compat, leave, registration
 from rotameter.adapters.dask.drain import drain
+from rotameter.adapters.dask.inboxes import close_inbox, open_inbox
 from rotameter.adapters.dask.names import (
     ACK_OP,
     END_OP,
@@ -24,7 +24,7 @@ from rotameter.adapters.dask.names import (
 )
 from rotameter.adapters.dask.ship import ShippedNanny, ShippedScheduler, ShippedWorker
 from rotameter.adapters.dask.tally import Tally
-from rotameter.adapters.dask.transport import Inbox
+from rotameter.adapters.dask.watch import Watch
 from rotameter.errors import AttachError
 from rotameter.profiler.live.context import hook
 from rotameter.profiler.live.faults import warn_once
@@ -36,33 +36,6 @@ __all__ = ["Attachment", "attach", "attach_async", "attachment_of", "finish_all"
 REGISTER_TIMEOUT_S = 30.0
 
 _live: list[Attachment] = []
-_inboxes: dict[str, tuple[Inbox, int]] = {}
-_lock = threading.Lock()
-
-
-def _open_inbox(folder: str) -> Inbox:
-    """Give the writer of a folder; several clients of a process share it."""
-    with _lock:
-        inbox, users = _inboxes.get(folder, (None, 0))
-        if inbox is None:
-            inbox = Inbox(folder, _disk_failed)
-        _inboxes[folder] = (inbox, users + 1)
-        return inbox
-
-
-def _close_inbox(folder: str) -> None:
-    with _lock:
-        inbox, users = _inboxes[folder]
-        if users > 1:
-            _inboxes[folder] = (inbox, users - 1)
-            return
-        del _inboxes[folder]
-    leave.ended.append(inbox.trace)
-    inbox.close()
-
-
-def _disk_failed(error: BaseException) -> None:
-    warn_once(f"rotameter cannot write the trace, records are lost: {first_line(error)}")
 
 
 class Attachment:
@@ -96,7 +69,9 @@ class Attachment:
         self._finishing = False
         self._tally = Tally()
         self._undo: Callable[[], None] | None = None
-        self._inbox = _open_inbox(folder)
+        self._lost = False
+        self._watch = Watch(client, self._now_lost)
+        self._inbox = open_inbox(folder)
 
     @property
     def trace(self) -> str:
@@ -121,6 +96,7 @@ class Attachment:
             self.active = True
             self._undo = _compat.note_call_sites(client, self._failed)
             _compat.call_before_close(client, self.finish_async)
+            self._watch.start()
             await self._register_workers(config)
 
     async def _attach(self, config: dict[str, Any]) -> dict[str, Any]:
@@ -245,8 +221,14 @@ class Attachment:
                 return other
         return None
 
+    def _now_lost(self) -> None:
+        if not self.scheduler_ended:  # It said good-bye.
+            self._scheduler_lost(ConnectionError("the client has lost its scheduler"))
+
     def _scheduler_lost(self, error: BaseException) -> None:
-        self._note("scheduler_lost", first_line(error))
+        if not self._lost:
+            self._lost = True
+            self._note("scheduler_lost", first_line(error))
 
     def _note(self, kind: str, reason: str, text: str | None = None) -> None:
         meta = {"role": "client", "host": host_name(), "pid": os.getpid(), "engine": "dask"}
@@ -272,6 +254,7 @@ class Attachment:
             self._inbox.receive(None, 0, origin_of("client"), 0, frames)
 
     def _release(self) -> None:
+        self._watch.stop()
         if self._undo is not None:
             self._undo()
         handlers = _compat.client_handlers(self.client)
@@ -280,13 +263,13 @@ class Attachment:
         with contextlib.suppress(ValueError):
             _live.remove(self)
         with contextlib.suppress(KeyError):
-            _close_inbox(self.folder)
+            close_inbox(self.folder)
 
     def _finish_without_loop(self) -> list[str]:
         """Take what this process still holds; gives what is missing, in words."""
         loop = _loop_of(self.client)
         if loop is None or loop.is_running():
-            self._scheduler_lost(ConnectionError("the client has lost its scheduler"))
+            self._now_lost()
             return ["what had not arrived when the scheduler was lost"]
         try:
             whole = drain(registration.scheduler_address(self.client), self._inbox, self._tally)
