@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from rotameter.profiler.live.segment import read_segment
+from rotameter.profiler.replaceable import why_kept
 
 pytestmark = pytest.mark.e2e
 
@@ -197,6 +198,7 @@ def test_what_a_killed_process_ran_is_in_the_trace(tmp_path, main_too):
     argv = [sys.executable, "killed.py", *(["too"] if main_too else [])]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stdout.split()[-1] == "BrokenProcessPool"
+    assert why_kept(tmp_path / "q.rmt") is None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rm.errors.TraceWarning)
         trace = rm.open(tmp_path / "q.rmt")

@@ -70,7 +70,7 @@ META_WORDS: dict[str, frozenset[str]] = {
     "origin": frozenset(("recorded", "imported", "simulated")),
     "engine": _SOURCES,
     "time_base": frozenset(("epoch_ns", "relative_ns")),
-    "dask_local": frozenset(("synchronous", "threads", "processes")),
+    "dask_local": frozenset(("synchronous", "threads", "processes", "unknown")),
     "status": frozenset(("ok", "failed", "interrupted", "unknown")),
     "role": frozenset(("client", "worker", "scheduler", "nanny", "process", "launcher")),
     "name": _SOURCES,

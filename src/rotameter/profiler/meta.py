@@ -63,8 +63,9 @@ def merge_segment_metas(
             _append_new(not_measured, meta["not_measured"])
         if meta.get("engine"):
             merged["engine"] = meta["engine"]
-        if isinstance(meta.get("dask_local"), str):
-            merged["dask_local"] = meta["dask_local"]
+        local = meta.get("dask_local")
+        if isinstance(local, str) and (local != "unknown" or "dask_local" not in merged):
+            merged["dask_local"] = local
         if meta.get("role"):
             _append_new(processes, [{k: meta.get(k) for k in ("role", "host", "pid", "worker")}])
     merged.update(

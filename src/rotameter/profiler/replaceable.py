@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from rotameter.profiler.folder import DECISIONS, META, read_meta
-from rotameter.profiler.live.segment import MAGIC
+from rotameter.profiler.live.segment import MAGIC, STOP_MARK
 from rotameter.profiler.schema import TABLES
 
 __all__ = ["part_of_trace", "why_kept"]
@@ -21,7 +21,7 @@ _TABLES = re.compile(r"tables(\.tmp-(old-)?\d+)?")
 _TABLE_FILES = frozenset(f"{name}.parquet" for name in TABLES)
 _DECISIONS = re.compile(rf"{re.escape(DECISIONS)}(\.tmp-\d+)?")
 _SEGMENTS = "segments"
-_SEGMENT_FILE = re.compile(r".+\.(seg|seg\.part|spool)")
+_SEGMENT_FILE = re.compile(rf".+\.(seg|seg\.part|spool)|{re.escape(STOP_MARK)}")
 
 
 def part_of_trace(name: str) -> bool:
@@ -31,6 +31,8 @@ def part_of_trace(name: str) -> bool:
     --------
     >>> part_of_trace("tables/tasks.parquet"), part_of_trace("tables/mine.csv")
     (True, False)
+    >>> part_of_trace("segments/stopped")
+    True
     """
     folder, _, file = name.rpartition("/")
     if not folder:

@@ -137,6 +137,7 @@ class RotameterCallback(Callback):
         super().__init__()  # type: ignore[no-untyped-call]
         self._given = session
         self._calls: dict[int, _Call] = {}
+        self._told = False
         self._sites = Sites()
         self._placed: set[tuple[str, str, int]] = set()
 
@@ -156,6 +157,9 @@ class RotameterCallback(Callback):
                     if other in dsk:
                         channel.add((task_id, task_id_of(other)))
             self._place(sys._getframe(1), state["dependencies"])
+            if not self._told:  # Which of them is told with the first result.
+                self._told = True
+                self._tell_kind("unknown")
             # Data that came with the graph was there from the beginning.
             call.done = dict.fromkeys(state["cache"], call.submitted_ns)
         except Exception as error:
@@ -211,8 +215,7 @@ class RotameterCallback(Callback):
             now = call.done[key] = time.time_ns()
             if not call.kind:
                 call.kind = _kind_of(worker_id)
-                channel = self._session.recorder.channel("meta", ("value",))
-                channel.add(({"dask_local": call.kind},))
+                self._tell_kind(call.kind)
             if isinstance(worker_id, int) and worker_id != os.getpid():
                 self._outside(key, call, started_ns, now, times, "ok")
         except Exception as error:
@@ -226,6 +229,10 @@ class RotameterCallback(Callback):
                     dsk[key] = node
         except Exception as error:
             self._failed(error)
+
+    def _tell_kind(self, kind: str) -> None:
+        channel = self._session.recorder.channel("meta", ("value",))
+        channel.add(({"dask_local": kind},))
 
     def _failed(self, error: BaseException) -> None:
         session = self._session

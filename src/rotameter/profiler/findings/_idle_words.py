@@ -93,8 +93,9 @@ def advice_on(seen: View, groups: list[int], *, gaps: bool) -> tuple[str, str | 
         waits = kind != "threads" and _waits(seen.number("cpu_s")[rows], seen.wall[rows])
         other = "threads" if waits else "processes"
         return (
-            f"Compute with more workers (scheduler={kind!r} ran so few side by side), with "
-            "processes for pure Python code, or split that step into more tasks.",
+            "Compute with more workers"
+            + (f" (scheduler={kind!r} ran so few side by side)" if kind != "unknown" else "")
+            + ", with processes for pure Python code, or split that step into more tasks.",
             f'dask.compute(…, scheduler="{other}", num_workers={max(2, round(seen.slots or 2))})',
         )
     rows = seen.ran & np.isin(seen.group, groups[:3])

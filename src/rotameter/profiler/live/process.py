@@ -28,12 +28,12 @@ from rotameter.profiler.live.faults import warn_once
 from rotameter.profiler.live.host import HostSampler, granted_cores, machine, memory_limit_bytes
 from rotameter.profiler.live.recorder import FLUSH_S, Recorder
 from rotameter.profiler.live.redact import first_line
+from rotameter.profiler.live.segment import STOP_MARK
 from rotameter.profiler.live.session import Session
 from rotameter.profiler.live.spool import LostSink, SegmentSink, open_sink
 
 __all__ = ["join", "open_segment", "place", "start", "stop"]
 
-STOP_MARK = "stopped"
 _own: dict[str, Any] = {}
 """What this process opened itself: session, recorder, folder, whether it is the first process."""
 

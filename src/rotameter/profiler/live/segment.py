@@ -17,9 +17,19 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-__all__ = ["MAGIC", "Frame", "SegmentRead", "decode_payload", "encode_frame", "read_segment"]
+__all__ = [
+    "MAGIC",
+    "STOP_MARK",
+    "Frame",
+    "SegmentRead",
+    "decode_payload",
+    "encode_frame",
+    "read_segment",
+]
 
 MAGIC = b"RMTSEG1\n"
+STOP_MARK = "stopped"
+"""The file beside the segments that tells children that their trace has ended."""
 _MARKER = b"RMF\x01"
 _HEADER = struct.Struct("<4sII")
 _MAX_PAYLOAD_BYTES = 1 << 30
