@@ -21,7 +21,7 @@ _TABLES = re.compile(r"tables(\.tmp-(old-)?\d+)?")
 _TABLE_FILES = frozenset(f"{name}.parquet" for name in TABLES)
 _DECISIONS = re.compile(rf"{re.escape(DECISIONS)}(\.tmp-\d+)?")
 _SEGMENTS = "segments"
-_SEGMENT_FILE = re.compile(rf".+\.(seg|seg\.part|spool)|{re.escape(STOP_MARK)}")
+_SEGMENT_FILE = re.compile(rf".+\.(seg|seg\.part|spool|live)|{re.escape(STOP_MARK)}")
 
 
 def part_of_trace(name: str) -> bool:
