@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import tempfile
 import time
@@ -89,6 +90,15 @@ def _cpu_s(client: Any) -> float:
     return float(sum(spent.values())) + time.process_time()
 
 
+def _settle(client: Any) -> None:
+    """Let what the run before left be over: keys that are let go of, garbage."""
+    while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+        time.sleep(0.02)
+    client.run(gc.collect)
+    gc.collect()
+    time.sleep(0.2)
+
+
 def _once(client: Any, work: Any, on: bool) -> dict[str, float]:
     from distributed import wait
 
@@ -99,6 +109,7 @@ def _once(client: Any, work: Any, on: bool) -> dict[str, float]:
         attached = attach(client, store.create(Path(place) / "run.rmt")) if on else None
         try:
             number = next(_numbers)
+            _settle(client)
             cpu, began = _cpu_s(client), time.perf_counter()
             futures = work(number)
             wait(futures)

@@ -36,6 +36,8 @@ FAILED_SHARE = 0.2
 NO_TIME_SHARE = 0.005
 """A saving below this part of the run time is shown as 0 %: none of time."""
 _IN_VAIN = 0.005
+RESIDENT_RATIO = 0.2
+"""From this part of the workers' memory on it is told that it was full, though not of use."""
 
 _KINDS = {
     "workers_died": "workers died",
@@ -283,10 +285,31 @@ def _wasted(seen: View, book: Ledger) -> Figure:
         if whole <= 1e-9 * account.held:
             return Figure(label, None, "GB·h", "not measured", how)
         text = f"{least}{percent(wasted / whole)} of {_gbh(whole)}{part}"
+        if account is book.worker_gbh and (kept := _resident(seen)) is not None:
+            beyond = kept - (account.useful or 0.0) / account.held
+            if beyond >= RESIDENT_RATIO:
+                how = f"{percent(beyond)} was full with what no task's peak or result tells; {how}"
         return Figure(label, max(0.0, wasted), "GB·h", text, how)
     if plain_python(seen.meta):
         return Figure(label, None, "GB·h", "–", "no memory was requested")
     return Figure(label, None, "GB·h", "–", f"cannot tell: {book.worker_gbh.how}")
+
+
+def _resident(seen: View) -> float | None:
+    """Give the part of their limits that the workers filled, on the mean; None where unknown."""
+    code, at, rss = seen.samples("rss_bytes")
+    good = (code >= 0) & ~np.isnan(at) & ~np.isnan(rss)
+    lives = seen.held[np.nan_to_num(seen.held["memory"]) > 0]
+    filled = whole = 0.0
+    for worker in np.unique(lives["worker"]).tolist():
+        mine = lives[lives["worker"] == worker]
+        room = float((mine["memory"] * (mine["ended"] - mine["started"])).sum())
+        read = rss[good & (code == worker)]
+        if not read.size:
+            return None
+        filled += min(1.0, float(read.mean()) / float(mine["memory"].max())) * room
+        whole += room
+    return filled / whole if whole else None
 
 
 def _waited(seen: View) -> Figure:

@@ -139,6 +139,8 @@ def test_a_run_that_hangs_on_a_paused_worker_says_so_first(made_run: Make, statu
     assert "Nothing ran for the last 20.3 s" in verdict.sentence
     time = next(figure for figure in verdict.figures if figure.label == "Run time")
     assert "then nothing ran for 20.3 s" in time.how
+    memory = next(f for f in verdict.figures if f.label == "Memory held, not used")
+    assert memory.how.startswith("79% was full with what no task's peak or result tells")
 
 
 def test_a_limit_that_the_worker_itself_takes_up_is_told_as_that(made_run: Make) -> None:
