@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rotameter.profiler.live import fileio
 from rotameter.profiler.live import session as session_module
 from rotameter.profiler.live.recorder import CallSink, Recorder
 from rotameter.profiler.live.segment import MAGIC, read_segment
@@ -47,3 +48,16 @@ def lab():
     for one in made:
         one.session.close()
         one.recorder.close()
+
+
+@pytest.fixture
+def session():
+    recorder = Recorder(CallSink(lambda frames: None), {"role": "test"}, flush_s=60)
+    session = Session(recorder, host="here", adapt=False)
+    session_module.activate(session)
+    fileio.install()
+    yield session
+    fileio.uninstall()
+    session_module.deactivate()
+    session.close()
+    recorder.close()
