@@ -105,11 +105,11 @@ def _once(client: Any, work: Any, on: bool) -> dict[str, float]:
     from rotameter.adapters.dask.attach import attach
     from rotameter.profiler import store
 
+    _settle(client)  # Before the trace begins: what its beginning leaves to do is its cost.
     with tempfile.TemporaryDirectory() as place:
         attached = attach(client, store.create(Path(place) / "run.rmt")) if on else None
         try:
             number = next(_numbers)
-            _settle(client)
             cpu, began = _cpu_s(client), time.perf_counter()
             futures = work(number)
             wait(futures)
